@@ -27,6 +27,8 @@ test: ## run all tests on a real PostgreSQL (PG=18 chooses its version, SUITE=co
 check: ## format, lints, documentation, tidiness; changes nothing
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	# The workspace has the feature `http` on, through the binary; programs that embed a product have not.
+	cargo clippy --package reveille-queue --package reveille-flow --package reveille-web --lib --quiet -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --quiet
 	cargo test --package reveille --test tidy --quiet
 

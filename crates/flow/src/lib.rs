@@ -15,6 +15,7 @@ mod events;
 mod figures;
 mod flat;
 mod flow;
+#[cfg(feature = "http")]
 pub mod http;
 mod json;
 mod name;

@@ -5,7 +5,6 @@ use sqlx::Row;
 use sqlx::postgres::PgRow;
 use time::OffsetDateTime;
 use time::serde::rfc3339;
-use utoipa::ToSchema;
 
 use crate::error::{Error, Result};
 use crate::flow::Flow;
@@ -22,7 +21,8 @@ pub struct TemplateFilter {
 }
 
 /// A template that is registered, in short.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 pub struct ListedTemplate {
     /// Its namespace,
     pub namespace: String,
@@ -36,12 +36,13 @@ pub struct ListedTemplate {
     pub step_count: u32,
     /// When it was registered.
     #[serde(with = "rfc3339")]
-    #[schema(value_type = String, format = DateTime)]
+    #[cfg_attr(feature = "http", schema(value_type = String, format = DateTime))]
     pub created_at: OffsetDateTime,
 }
 
 /// Some templates, by namespace and name, and then in the order in which they were registered.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 pub struct TemplatePage {
     /// These.
     pub templates: Vec<ListedTemplate>,

@@ -1,6 +1,6 @@
-//! What can go wrong, as a decision of the caller.
+//! The error of this crate: each variant is a decision of the caller.
 
-use crate::consume::ack::AckRefusal;
+use crate::consume::ack::AckError;
 use crate::storage::encryption::KeyId;
 
 /// The error of this crate.
@@ -10,57 +10,58 @@ pub enum Error {
     /// A parameter is invalid. Nothing was changed; correct it.
     #[error("invalid parameter `{what}`: {reason}")]
     Invalid {
-        /// Which part of the request.
+        /// The name of the parameter.
         what: &'static str,
         /// What is wrong with it.
         reason: String,
     },
 
-    /// The queue wants its messages encrypted, and this process has no key. Nothing was stored.
+    /// The queue is encrypted, and this process has no key. Nothing was stored.
     #[error("queue {queue:?} is encrypted and this process has no encryption key")]
     NoKey {
         /// The queue.
         queue: String,
     },
 
-    /// A stored message is encrypted with a key that this process does not have. It stays where it is, for a process that has it.
+    /// A stored message is encrypted with a key that this process does not have. It is not delivered, and stays for a
+    /// process that has the key.
     #[error("a message of queue {queue:?} cannot be decrypted: {}", missing(*key))]
     WrongKey {
         /// The queue.
         queue: String,
-        /// The key; `None`: the message does not say which.
+        /// The id of the key. `None`: the message does not name it.
         key: Option<KeyId>,
     },
 
-    /// The key of a stored message is here and does not open it: it was changed, or moved from another message, in the database.
+    /// A stored message does not decrypt with its key: it was changed in the database, or moved from another message.
     #[error("a message of queue {queue:?} cannot be decrypted: it was changed or moved in the database")]
     Damaged {
         /// The queue.
         queue: String,
     },
 
-    /// An ack was refused. Do not retry it: the messages are redelivered, or another consumer has them.
-    #[error("ack refused: {0}")]
-    AckRefused(#[from] AckRefusal),
+    /// An ack was rejected. Do not retry it: the messages are redelivered, or another consumer has them.
+    #[error("ack rejected: {0}")]
+    AckRejected(#[from] AckError),
 
-    /// The transaction was rolled back as a whole: one of its operations could not be done.
+    /// The transaction was rolled back as a whole, because one of its operations failed.
     #[error("{reason}")]
     RolledBack {
-        /// Which, and why.
+        /// Which operation, and why.
         reason: String,
     },
 
-    /// The engine could not carry out a wait or a write.
+    /// The engine failed a wait or a write.
     #[error(transparent)]
     Wake(#[from] reveille_wake::Error),
 
-    /// The database failed a statement. The source says whether to try again.
+    /// A statement failed. The source says whether a retry may succeed.
     #[error(transparent)]
     Database(#[from] reveille_pg::Error),
 }
 
 impl Error {
-    /// Whether the same call may succeed later unchanged.
+    /// Whether the same call may succeed later.
     pub fn is_transient(&self) -> bool {
         match self {
             Error::Wake(error) => error.is_transient(),
@@ -69,7 +70,7 @@ impl Error {
             | Error::NoKey { .. }
             | Error::WrongKey { .. }
             | Error::Damaged { .. }
-            | Error::AckRefused(_)
+            | Error::AckRejected(_)
             | Error::RolledBack { .. } => false,
         }
     }

@@ -1,7 +1,7 @@
 //! The ids of partitions and queues as clients see them.
 //!
-//! Inside they are numbers. Outside they are UUIDs that hold the number and the schema it is a number of, so that an id of another schema is recognised as such instead of
-//! naming something else.
+//! In the database they are numbers. A client sees UUIDs that contain the number and a hash of the schema, so that an
+//! id of another schema is recognized, and does not name a wrong partition.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use std::str::FromStr;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-/// Two bits of the second half are the UUID's own.
+/// The variant of a UUID: two bits of its second half.
 const VARIANT: u64 = 0b10 << 62;
 
 /// The id of a partition.
@@ -17,7 +17,7 @@ const VARIANT: u64 = 0b10 << 62;
 pub struct PartitionId(Uuid);
 
 impl PartitionId {
-    /// For a client that has it as text.
+    /// As a UUID.
     pub fn as_uuid(&self) -> Uuid {
         self.0
     }
@@ -48,7 +48,7 @@ impl Ids {
         let digest = Sha256::digest(schema);
         let mut first = [0; 8];
         first.copy_from_slice(&digest[..8]);
-        // Version 8: the rest means what its maker says.
+        // Version 8: its contents are up to the application.
         Ids { schema: u64::from_be_bytes(first) & !0xf000 | 0x8000 }
     }
 
@@ -60,7 +60,7 @@ impl Ids {
         PartitionId(self.uuid(number))
     }
 
-    /// `None`: an id of another schema, or of nothing at all.
+    /// The number of a partition. `None`: the id is of another schema, or of no partition.
     pub(crate) fn number(self, id: PartitionId) -> Option<i64> {
         let (schema, number) = id.0.as_u64_pair();
         (schema == self.schema && number & (0b11 << 62) == VARIANT).then_some((number & !VARIANT) as i64)

@@ -1,15 +1,16 @@
-//! A message queue on PostgreSQL whose parked consumers cost nothing and wake in milliseconds.
+//! A message queue on PostgreSQL: consumers that wait cost nothing, and wake within milliseconds.
 //!
-//! [`Queues`] is the engine: push, pop, ack, leases, consumer groups, dead letters. Messages of a partition are read in the order in which they were committed, by any number of
-//! consumer groups, each at its own pace; a duplicate of a message is recognised by its transaction id; a message that keeps failing goes to the dead letters.
+//! [`Queues`] is the entry point: push, pop, ack, leases, consumer groups, dead letters. Messages of a partition are
+//! read in the order in which they were committed, by any number of consumer groups, each from its own position. A
+//! duplicate is recognized by its transaction id. A message that keeps failing becomes a dead letter.
 //!
-//! Where to read on: what is stored in `migrations/`; how it is appended, leased and ended in `functions/`, one file each with its reasons; how duplicates are recognised without an
-//! index entry for each message in `seen.rs`. Everything that waits, rings and groups is the engine's: see the crate `wake`.
-
+//! `db/migrations` has the tables; `db/functions` appends, leases and acks, one function per file. Waiting, wake-ups
+//! and write batches belong to the crate `reveille-wake`. The HTTP API is behind the feature `http`.
 mod admin;
 mod consume;
 mod error;
 mod groups;
+#[cfg(feature = "http")]
 pub mod http;
 mod id;
 mod message;
@@ -33,7 +34,7 @@ pub use admin::resources::{
 };
 pub use admin::status::{DatabaseState, ProcessState, TableState};
 pub use admin::traces::{NewTrace, Period, Trace, TraceName};
-pub use consume::ack::{Ack, AckRefusal, AckStatus, Acked};
+pub use consume::ack::{Ack, AckError, AckStatus, Acked};
 pub use consume::consumer::Consumer;
 pub use consume::lease::Extended;
 pub use consume::pop::{BATCH_MAX, Batch, LONGEST, PARTITIONS_MAX, Pop, Source, Subscription};

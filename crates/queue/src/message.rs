@@ -1,4 +1,4 @@
-//! Messages, on their way in and out.
+//! Messages to push, and popped messages.
 
 use serde_json::value::RawValue;
 use time::OffsetDateTime;
@@ -11,17 +11,18 @@ use crate::name::{DEFAULT_PARTITION, check, check_text};
 /// A message to push.
 #[derive(Debug, Clone)]
 pub struct NewMessage {
-    /// The queue; made if there is none of that name.
+    /// The queue; created if it does not exist.
     pub queue: String,
-    /// The partition within which order is kept; `None` is [`DEFAULT_PARTITION`](crate::DEFAULT_PARTITION).
+    /// The partition: messages of one are read in order. `None` is [`DEFAULT_PARTITION`](crate::DEFAULT_PARTITION).
     pub partition: Option<String>,
-    /// Any JSON; it comes back byte by byte.
+    /// Any JSON; it is delivered byte by byte as pushed.
     pub payload: Box<RawValue>,
-    /// The producer's own id of it: a second message with the same one in the same partition is a duplicate. `None`: one is made up.
+    /// The producer's own id: a second message with the same id in the same partition is a duplicate. `None`: an id is
+    /// generated.
     pub transaction_id: Option<String>,
-    /// An id of what it belongs to.
+    /// An id for tracing, such as that of a request.
     pub trace_id: Option<String>,
-    /// Who pushed it, as the server knows it.
+    /// The name of the producer, as authenticated by the server.
     pub producer: Option<String>,
 }
 
@@ -32,28 +33,28 @@ impl NewMessage {
         NewMessage { queue, partition: None, payload, transaction_id: None, trace_id: None, producer: None }
     }
 
-    /// The partition, whether it is named or not.
-    pub(crate) fn batch(&self) -> &str {
+    /// The name of the partition.
+    pub(crate) fn partition_name(&self) -> &str {
         self.partition.as_deref().unwrap_or(DEFAULT_PARTITION)
     }
 
-    /// Refuses what cannot be stored.
+    /// Rejects a message that cannot be stored.
     pub(crate) fn check(&self) -> Result<()> {
         check("queue", &self.queue)?;
-        check("partition", self.batch())?;
+        check("partition", self.partition_name())?;
         check_text("transactionId", self.transaction_id.as_deref().unwrap_or_default())?;
         check_text("traceId", self.trace_id.as_deref().unwrap_or_default())
     }
 }
 
-/// What became of a pushed message.
+/// The status of a pushed message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PushStatus {
     /// It is stored.
     Queued,
-    /// A message of this transaction id is in the partition already; the id is the original's.
+    /// The partition has a message with this transaction id; the message id is that of the original.
     Duplicate,
-    /// It is kept until maintenance ends, and pushed then.
+    /// It is buffered until maintenance ends, and pushed then.
     Buffered,
     /// It was not stored, for this reason.
     Failed(String),
@@ -62,13 +63,13 @@ pub enum PushStatus {
 /// The answer to a pushed message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pushed {
-    /// What became of it.
+    /// Its status.
     pub status: PushStatus,
-    /// Its id, or, of a duplicate, the original's.
+    /// Its id; of a duplicate, the id of the original.
     pub message_id: Uuid,
     /// Its transaction id.
     pub transaction_id: String,
-    /// Where it is.
+    /// Its partition.
     pub partition_id: PartitionId,
 }
 
@@ -77,13 +78,13 @@ pub struct Pushed {
 pub struct Message<P = Box<RawValue>> {
     /// Its id.
     pub id: Uuid,
-    /// The producer's id of it.
+    /// The transaction id that the producer gave it.
     pub transaction_id: String,
-    /// What it belongs to.
+    /// Its id for tracing.
     pub trace_id: Option<String>,
-    /// As it was pushed.
+    /// The payload as it was pushed.
     pub payload: P,
-    /// Who pushed it.
+    /// The name of the producer.
     pub producer: Option<String>,
     /// When it was stored, by the database's clock.
     pub created_at: OffsetDateTime,
@@ -91,11 +92,12 @@ pub struct Message<P = Box<RawValue>> {
     pub queue: String,
     /// Its partition.
     pub partition: String,
-    /// The id of that.
+    /// The id of the partition.
     pub partition_id: PartitionId,
-    /// Its place in the partition.
+    /// Its position in the partition.
     pub offset: i64,
-    /// How often the first message of what it was delivered with has failed before for this consumer group, or was not acked before its lease expired.
+    /// How often the delivery has been retried for this consumer group: after a failed ack, or a lease that expired.
+    /// Counted for the first message of the batch's partition.
     pub retries: u32,
 }
 
@@ -107,7 +109,7 @@ pub(crate) struct Stored {
 }
 
 impl Message<Stored> {
-    /// With its payload as it was pushed: what it was decrypted to, or what is stored.
+    /// Replaces the stored payload by the decrypted one, or parses it.
     pub(crate) fn opened(self, decrypted: Option<Box<RawValue>>) -> Result<Message> {
         let Message { id, transaction_id, trace_id, payload, producer, created_at, .. } = self;
         let Message { queue, partition, partition_id, offset, retries, .. } = self;

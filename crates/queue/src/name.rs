@@ -1,20 +1,20 @@
-//! Names of queues, partitions and consumer groups: what is allowed, and what they say.
+//! Names of queues, partitions and consumer groups.
 //!
-//! Anything text may be is a name: slashes, quotes, emoji. Two things are refused, each with its reason: NUL, which PostgreSQL cannot store, and
-//! more than [`LENGTH_MAX`] characters, which no person has typed.
+//! Any text is a name: slashes, quotes, emoji. Two things are rejected: NUL, which PostgreSQL cannot store, and more
+//! than [`LENGTH_MAX`] characters.
 
 use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
 
-/// The partition of a message that names none.
+/// The partition of a message without a partition name.
 pub const DEFAULT_PARTITION: &str = "Default";
-/// The consumer group of who names none.
+/// The consumer group of a pop without a group name.
 pub const QUEUE_MODE: &str = "__QUEUE_MODE__";
 /// The longest name, in characters.
 pub const LENGTH_MAX: usize = 1_000;
 
-/// Refuses a name that cannot be stored, or that is empty.
+/// Rejects a name that cannot be stored or is empty.
 pub(crate) fn check(what: &'static str, name: &str) -> Result<()> {
     if name.is_empty() {
         return Err(Error::invalid(what, "must not be empty"));
@@ -22,7 +22,7 @@ pub(crate) fn check(what: &'static str, name: &str) -> Result<()> {
     check_text(what, name)
 }
 
-/// Refuses text that cannot be stored.
+/// Rejects text that cannot be stored.
 pub(crate) fn check_text(what: &'static str, text: &str) -> Result<()> {
     if text.contains('\0') {
         return Err(Error::invalid(what, "must not contain a NUL character"));
@@ -34,13 +34,13 @@ pub(crate) fn check_text(what: &'static str, text: &str) -> Result<()> {
     Ok(())
 }
 
-/// The namespace and the task that the name of a queue says: its first two dotted parts.
+/// The namespace and the task in the name of a queue: its first two dotted parts.
 pub(crate) fn dotted(queue: &str) -> (&str, &str) {
     let Some((namespace, rest)) = queue.split_once('.') else { return ("", "") };
     (namespace, rest.split('.').next().unwrap_or_default())
 }
 
-/// By what a transaction id is recognised: 64 bits of its hash. Whoever finds an equal one compares the ids.
+/// Identifies a transaction id: 64 bits of its hash. Equal hashes are confirmed by comparing the ids.
 pub(crate) fn hash(transaction_id: &str) -> i64 {
     let digest = Sha256::digest(transaction_id);
     let mut first = [0; 8];
@@ -55,20 +55,20 @@ mod tests {
     /// Names with none, one and several dots.
     #[test]
     fn the_first_dotted_parts_are_namespace_and_task() {
-        for (queue, said) in [
+        for (queue, expected) in [
             ("orders", ("", "")),
             ("shop.orders", ("shop", "orders")),
             ("shop.orders.eu", ("shop", "orders")),
             (".x", ("", "x")),
             ("x.", ("x", "")),
         ] {
-            assert_eq!(dotted(queue), said, "{queue}");
+            assert_eq!(dotted(queue), expected, "{queue}");
         }
     }
 
-    /// The limits themselves are names; what is beyond them is refused and says why.
+    /// Names at the limits are accepted; others are rejected with the reason.
     #[test]
-    fn names_that_cannot_be_stored_are_refused_with_the_reason() {
+    fn names_that_cannot_be_stored_are_rejected_with_the_reason() {
         check("queue", "a/b \"c\" 🐘").expect("anything else is a name");
         check("queue", &"🐘".repeat(LENGTH_MAX)).expect("as long as it may be");
         for (name, reason) in [("", "must not be empty"), ("a\0b", "NUL"), (&*"x".repeat(LENGTH_MAX + 1), "has 1001")] {

@@ -1,4 +1,4 @@
-//! The queues of one database and schema: how they are opened, and what they hold.
+//! The queues of one database and schema: opening them, and what they hold in memory.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,17 +21,24 @@ use crate::storage::encryption::{Encryption, KeyId};
 use crate::storage::partition_ref::PartitionCache;
 use crate::storage::statements::{FUNCTIONS, MIGRATIONS, Statements};
 
-/// Everything that can be set. `Options::default()` is what to start with.
+/// The options of [`Queues`].
+///
+/// ```
+/// let options = reveille_queue::Options::default().encryption_keys(vec![[7; 32]]);
+/// assert_eq!(options.encryption_keys.len(), 1);
+/// ```
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct Options {
-    /// About waiting: how many may, and how they are woken.
+    /// The options of the engine: the number of waiters, polling and notification.
     pub wake: reveille_wake::Options,
-    /// The keys of encrypted queues. The first encrypts, all decrypt, so that a key can be replaced while messages of the old one are kept.
+    /// The keys of encrypted queues. The first encrypts, all decrypt, so that a key can be replaced while messages need
+    /// the old one.
     pub encryption_keys: Vec<[u8; 32]>,
-    /// Memory for the hashes of transaction ids, 24 bytes each. A partition whose hashes are not in memory is read again, so it should hold those of the messages of all partitions that
-    /// are pushed to.
+    /// Memory for the hashes of transaction ids, 24 bytes each. It should hold those of all partitions that are pushed
+    /// to: the hashes of a partition that is not in memory are read again.
     pub dedup_cache_bytes: usize,
-    /// How long a write is tried while the database is away.
+    /// How long a write is retried while the database is not reachable.
     pub give_up_after: Duration,
 }
 
@@ -46,11 +53,33 @@ impl Default for Options {
     }
 }
 
-/// The message queues of one database and schema. Cheap to clone; all clones are one.
+impl Options {
+    /// Sets [`wake`](Self::wake).
+    pub fn wake(self, wake: reveille_wake::Options) -> Options {
+        Options { wake, ..self }
+    }
+
+    /// Sets [`encryption_keys`](Self::encryption_keys).
+    pub fn encryption_keys(self, encryption_keys: Vec<[u8; 32]>) -> Options {
+        Options { encryption_keys, ..self }
+    }
+
+    /// Sets [`dedup_cache_bytes`](Self::dedup_cache_bytes).
+    pub fn dedup_cache_bytes(self, dedup_cache_bytes: usize) -> Options {
+        Options { dedup_cache_bytes, ..self }
+    }
+
+    /// Sets [`give_up_after`](Self::give_up_after).
+    pub fn give_up_after(self, give_up_after: Duration) -> Options {
+        Options { give_up_after, ..self }
+    }
+}
+
+/// The message queues of one database and schema. Cheap to clone: clones share everything.
 ///
 /// ```no_run
-/// # use std::time::{Duration, Instant};
-/// # use reveille_queue::{Ack, AckStatus, NewMessage, Options, Pop, Queues, Source};
+/// # use std::time::Duration;
+/// # use reveille_queue::{NewMessage, Options, Pop, Queues, Source};
 /// # use serde_json::value::to_raw_value;
 /// # async fn example(db: reveille_pg::Database, schema: reveille_pg::Schema) -> reveille_queue::Result<()> {
 /// let queues = Queues::open(db, schema, Options::default()).await?;
@@ -59,15 +88,8 @@ impl Default for Options {
 ///
 /// let soon = tokio::time::Instant::now() + Duration::from_secs(30);
 /// if let Some(batch) = queues.pop(Pop::new(Source::queue("orders")), Some(soon)).await? {
-///     let ack = |message: &reveille_queue::Message| Ack {
-///         transaction_id: message.transaction_id.clone(),
-///         partition_id: message.partition_id,
-///         lease_id: batch.lease_id,
-///         status: AckStatus::Completed,
-///         group: None,
-///         error: None,
-///     };
-///     queues.ack(batch.messages.iter().map(ack).collect()).await?;
+///     println!("{}", batch.messages[0].payload);
+///     batch.ack().await?;
 /// }
 /// # Ok(()) }
 /// ```
@@ -144,7 +166,7 @@ impl Queues {
         Queues { inner: Arc::new(inner) }
     }
 
-    /// What this crate and its engine need in a schema, in order.
+    /// The database objects of this crate and its engine, in order.
     pub fn components(_: &Schema) -> Vec<Component> {
         let queue = Component {
             name: "queue",
@@ -155,7 +177,7 @@ impl Queues {
         vec![Wake::component(), queue]
     }
 
-    /// How the engine is doing.
+    /// The state of the engine.
     pub fn health(&self) -> reveille_wake::Health {
         self.inner.wake.health()
     }
@@ -165,7 +187,8 @@ impl Queues {
         self.inner.encryption.ids()
     }
 
-    /// What could not be encrypted or decrypted within the last five minutes, as a sentence without any secret. `None`: nothing failed.
+    /// The last failure to encrypt or decrypt within five minutes, as a sentence without any secret. `None`: there was
+    /// none.
     pub fn encryption_failure(&self) -> Option<String> {
         self.inner.encryption.failures.current()
     }
@@ -175,17 +198,18 @@ impl Queues {
         self.inner.balance.held_back()
     }
 
-    /// What pops have counted since the start.
+    /// The counts of pops since the start.
     pub fn pops(&self) -> reveille_wake::Counts {
         self.inner.pops.counts()
     }
 
-    /// Ends every wait, as if its time were up, refuses new ones, and returns when what was leased for nobody is back.
+    /// Ends every wait as if its deadline had passed, and rejects new ones. Returns when the leases without a receiver
+    /// are released.
     pub async fn close(&self) {
         self.inner.pops.close().await;
     }
 
-    /// Returns when every ring for other processes has been sent.
+    /// Returns when all pending notifications for other processes have been sent.
     pub async fn flush(&self) {
         self.inner.wake.flush().await;
     }

@@ -1,10 +1,11 @@
-//! Pushes and acks that happen together or not at all.
+//! Pushes and acks in one transaction of the database.
 //!
-//! A consumer that acks its input and pushes its output in two calls loses one of them when it dies in between, or does it twice. Here both are one transaction of the database:
-//! everything counts, or nothing does and the caller hears why. The answer is the truth even if the connection breaks at the commit: the server is asked what became of it.
+//! A consumer that acks its input and pushes its output in two calls may die between them: then one is lost, or is done
+//! twice. Here both are committed together, or neither and the caller gets the reason. If the connection breaks during
+//! the commit, the server is asked for the status of the transaction, so that the answer is right.
 //!
-//! Locks are taken in one order, so that transactions wait for each other and do not die of it: partitions, by number; then the cursors of required leases; then those of acks.
-
+//! Locks are taken in one order, so that transactions wait for each other without deadlocks: partitions by number, then
+//! the cursors of required leases, then the cursors of acks.
 use reveille_pg::retry::{Policy, retry};
 use reveille_wake::BatchedWrite as _;
 use sqlx::{PgConnection, Row};
@@ -23,27 +24,27 @@ use crate::queues::Queues;
 pub enum Operation {
     /// Messages to push.
     Push(Vec<NewMessage>),
-    /// An ack. Without a lease it is the required lease's on its partition, if there is one.
+    /// An ack. Without a lease it uses the required lease on its partition, if there is one.
     Ack(Ack),
 }
 
-/// What became of a message or an ack of a transaction that was committed.
+/// The answer to a message or an ack of a committed transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Done {
     /// A message: queued, or a duplicate.
     Pushed(Pushed),
-    /// An ack, which counts.
+    /// An accepted ack.
     Acked(Acked),
 }
 
-/// A lease that lasts, and what it is on.
+/// A lease that has not expired, with its partition and consumer group.
 struct ActiveLease {
     lease: Uuid,
     partition: i64,
     group: String,
 }
 
-/// A transaction, its operations sorted by kind.
+/// The operations of a transaction by kind.
 struct Parts<'a> {
     operations: &'a [Operation],
     messages: Vec<NewMessage>,
@@ -52,12 +53,13 @@ struct Parts<'a> {
 }
 
 impl Queues {
-    /// Carries out all operations, or none. Answers for each message and each ack, in order.
+    /// Executes all operations, or none. Returns one answer per message and ack, in order.
     ///
-    /// All of `required_leases` must last when it is committed.
+    /// None of `required_leases` may have expired at the commit.
     ///
     /// # Errors
-    /// [`Error::RolledBack`] if one of them cannot be done; [`Error::Invalid`] for what cannot be meant; else the database's. Nothing was done then.
+    /// [`Error::RolledBack`] if an operation fails; [`Error::Invalid`] if one is invalid; otherwise those of the
+    /// database. Nothing was changed.
     ///
     /// # Cancel safety
     /// Dropping the future rolls back, unless it is being committed.
@@ -71,12 +73,13 @@ impl Queues {
         retry(&Policy::default(), "carry out a transaction", attempt).await?
     }
 
-    /// Makes the partitions that are missing: inside the transaction it would take a second connection, which somebody else's transaction may have.
+    /// Creates missing partitions before the transaction begins. Inside, that would take a second connection, for which
+    /// many transactions could wait forever.
     async fn open_all(&self, messages: &[NewMessage]) -> Result<()> {
         let mut names: Vec<(&str, &str)> = Vec::new();
         for message in messages {
             message.check()?;
-            names.push((&message.queue, message.batch()));
+            names.push((&message.queue, message.partition_name()));
         }
         names.sort_unstable();
         names.dedup();
@@ -105,7 +108,8 @@ impl Queues {
         Ok(done)
     }
 
-    /// Everything but the commit, and what to remember after it; and the transaction's id.
+    /// Everything but the commit. Returns the transaction's id, the answers, and the outcomes to apply to memory after
+    /// the commit.
     async fn inside(
         &self,
         conn: &mut PgConnection,
@@ -133,15 +137,15 @@ impl Queues {
             false => self.ack_uncommitted(conn, &self.resolved(&parts.acks, &leases_held)).await?,
         };
         for (ack, acked) in parts.acks.iter().zip(&acked) {
-            if let Err(refusal) = acked.outcome {
-                let reason = format!("ack of {:?}: {refusal}", ack.transaction_id);
+            if let Err(error) = acked.outcome {
+                let reason = format!("ack of {:?}: {error}", ack.transaction_id);
                 return Err(Error::RolledBack { reason });
             }
         }
         Ok((id, parts.done(pushed, acked), uncommitted))
     }
 
-    /// The transaction's id, and those of these leases that last.
+    /// The transaction's id, and those of the leases that have not expired.
     async fn leases_held(&self, conn: &mut PgConnection, leases: &[Uuid]) -> Result<(String, Vec<ActiveLease>)> {
         let row = sqlx::query(&self.inner.sql.required_leases).bind(leases).fetch_one(conn).await?;
         let (leases, partitions): (Vec<Uuid>, Vec<i64>) = (row.try_get(1)?, row.try_get(2)?);
@@ -151,7 +155,7 @@ impl Queues {
         Ok((row.try_get(0)?, leases_held))
     }
 
-    /// The acks, those without a lease with the one that is required on their partition.
+    /// The acks; those without a lease get the required lease on their partition.
     fn resolved(&self, acks: &[Ack], leases_held: &[ActiveLease]) -> Vec<Ack> {
         let resolve = |ack: &Ack| {
             let partition = self.inner.ids.number(ack.partition_id);
@@ -166,7 +170,7 @@ impl Queues {
         acks.iter().map(resolve).collect()
     }
 
-    /// Whether a transaction has been committed whose answer was lost. `None`: it cannot be found out.
+    /// Whether a transaction whose answer was lost has committed. `None`: this could not be determined.
     async fn has_committed(&self, id: &str) -> Option<bool> {
         let policy = Policy::default();
         let (began, mut pauses) = (Instant::now(), policy.backoff());
@@ -175,7 +179,7 @@ impl Queues {
                 Ok("committed") => return Some(true),
                 Ok("in progress") => {}
                 Err(error) if error.is_transient() => {}
-                // Rolled back; or a server that was promoted and has never heard of it.
+                // Rolled back, or unknown to a server that was promoted.
                 Ok(_) | Err(_) => return Some(false),
             }
             tokio::time::sleep(pauses.pause()).await;

@@ -3,42 +3,18 @@
 //! A client of one product finds the same conventions in another: how a body is read, how an error looks, how a
 //! timestamp is written, and one OpenAPI document for everything (`GET /openapi.json`). This crate maps the errors of
 //! the engine and the database to HTTP responses. It knows no table.
+//!
+//! Without the feature `http` it contains no web server: only the nesting limit of JSON ([`is_within_depth`]), parser
+//! errors in plain words ([`plain`]) and timestamps. A product that is embedded as a library needs these, too.
 
-mod api;
-mod body;
-mod error;
-mod intake;
-mod list;
-mod memory;
-mod openapi;
-mod path;
+#[cfg(feature = "http")]
+mod http;
 mod plain;
-mod query;
 mod scan;
-mod schema;
-mod strict;
 mod timestamp;
-mod unread;
 
-pub use api::Api;
-pub use body::{Body, RawBody, Text};
-pub use error::{ApiError, Failure};
-pub use list::List;
-pub use memory::Charge;
-pub use openapi::complete;
-pub use path::Path;
+#[cfg(feature = "http")]
+pub use http::*;
 pub use plain::plain;
-pub use query::Query;
 pub use scan::{MAX_DEPTH, is_within_depth};
-pub use schema::{Id, Time, True, text};
-pub use strict::strict;
 pub use timestamp::{Timestamp, parse as parse_timestamp};
-pub use unread::Hangup;
-
-#[doc(hidden)]
-pub mod described {
-    //! What [`schema!`](crate::schema) expands to.
-    pub use utoipa::openapi::RefOr;
-    pub use utoipa::openapi::schema::Schema;
-    pub use utoipa::{PartialSchema, ToSchema};
-}

@@ -58,6 +58,7 @@ pub fn is_within_depth(text: &str) -> bool {
 }
 
 /// Estimated bytes of a parsed YAML text, in which each line may be a value.
+#[cfg(feature = "http")]
 pub(crate) fn lines_bytes(text: &[u8]) -> usize {
     text.iter().filter(|byte| **byte == b'\n').count() * (VALUE_BYTES + OBJECT_BYTES)
 }

@@ -57,7 +57,7 @@ impl Queue {
             wake_ups_first: self.use_priority_dispatch,
             ..reveille_wake::Options::default()
         };
-        Ok(reveille_queue::Options { wake, encryption_keys, ..reveille_queue::Options::default() })
+        Ok(reveille_queue::Options::default().wake(wake).encryption_keys(encryption_keys))
     }
 
     fn keys(&self) -> Result<Vec<[u8; 32]>, Error> {
@@ -75,9 +75,8 @@ impl Queue {
 
     /// How often retention and eviction run at most.
     pub fn retention(&self) -> reveille_queue::RetentionOptions {
-        reveille_queue::RetentionOptions {
-            retention_interval: Duration::from_millis(self.retention_interval.into()),
-            eviction_interval: Duration::from_millis(self.eviction_interval.into()),
-        }
+        reveille_queue::RetentionOptions::default()
+            .retention_interval(Duration::from_millis(self.retention_interval.into()))
+            .eviction_interval(Duration::from_millis(self.eviction_interval.into()))
     }
 }

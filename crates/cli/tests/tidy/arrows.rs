@@ -3,6 +3,7 @@
 //! `pg ← wake ← durable, web ← queue, flow ← reveille`. What points the other way, or from product to product, makes two crates
 //! that can only be understood, tested and used together.
 
+use std::collections::BTreeSet;
 use std::process::Command;
 
 use serde_json::Value;
@@ -51,6 +52,11 @@ const TESTED_WITH: &[(&str, &str)] = &[("reveille-durable", "reveille-durable-me
 
 /// What may be in the tree only once: two versions of sqlx cannot share a pool or a transaction.
 const ONCE: &[&str] = &["sqlx", "sqlx-core", "sqlx-postgres"];
+
+/// Products that programs embed as libraries. Without the feature `http` they build no web server.
+const EMBEDDED: &[&str] = &["reveille-durable", "reveille-queue", "reveille-flow"];
+/// The crates of a web server and its OpenAPI document; a name that begins with one of these counts, too.
+const WEB_SERVER: &[&str] = &["axum", "hyper", "tower", "utoipa"];
 
 const LICENSE: &str = "Apache-2.0 OR MIT";
 
@@ -108,6 +114,16 @@ fn arrows(packages: &[Package]) -> Vec<Offence> {
         }
     }
     offences
+}
+
+/// The crates of a web server in the output of `cargo tree --prefix none`.
+fn web_server(package: &str, tree: &str) -> Vec<Offence> {
+    let is_part = |name: &&str| WEB_SERVER.iter().any(|part| name.split('-').next() == Some(*part));
+    let names: BTreeSet<&str> =
+        tree.lines().filter_map(|line| line.split_whitespace().next()).filter(is_part).collect();
+    let what =
+        |name| format!("{package} without `http` depends on {name}: make it `optional` and part of that feature");
+    names.into_iter().map(|name| Offence { path: "Cargo.toml".into(), line: 1, what: what(name) }).collect()
 }
 
 fn twice(lock: &File) -> Vec<Offence> {
@@ -174,6 +190,24 @@ fn dependencies_point_one_way() {
     report(arrows(&packages));
 }
 
+/// The dependencies of the products without features, as cargo resolves them, contain no web server. The binary is the
+/// counter-check: it has one.
+#[test]
+fn embedded_products_have_no_web_server() {
+    let tree = |package: &str| {
+        let cargo = Command::new(env!("CARGO"))
+            .args(["tree", "--offline", "--package", package, "--edges", "normal,build"])
+            .args(["--no-default-features", "--prefix", "none", "--format", "{p}"])
+            .current_dir(root())
+            .output()
+            .expect("cargo runs");
+        assert!(cargo.status.success(), "{}", String::from_utf8_lossy(&cargo.stderr));
+        String::from_utf8(cargo.stdout).expect("names are UTF-8")
+    };
+    assert!(!web_server("reveille", &tree("reveille")).is_empty(), "the binary serves HTTP");
+    report(EMBEDDED.iter().flat_map(|package| web_server(package, &tree(package))).collect());
+}
+
 /// The lock file has one sqlx.
 #[test]
 fn one_sqlx_in_the_tree() {
@@ -212,6 +246,14 @@ fn a_wrong_arrow_is_an_offence() {
     assert!(what[2].contains("reveille-misc has no place"));
     assert!(what[3].contains("reveille-wake is under `MIT`"));
     assert!(what[4].contains("reveille-durable uses reveille-durable-memory"));
+}
+
+/// Made-up trees with and without the crates of a web server.
+#[test]
+fn a_web_server_in_a_library_is_an_offence() {
+    let tree = "reveille-queue v0.1.0 (/x)\naxum v0.8.1\ntower-http v0.6.0\naxum v0.8.1 (*)\nhttparse v1.0.0\n";
+    assert_eq!(web_server("reveille-queue", tree).len(), 2);
+    assert_eq!(web_server("reveille-queue", "reveille-queue v0.1.0 (/x)\nsqlx v0.9.0\n"), []);
 }
 
 /// A second version in the lock file, at its line; other packages may come twice.

@@ -2,13 +2,13 @@
 
 use serde::Serialize;
 use sqlx::Row;
-use utoipa::ToSchema;
 
 use crate::error::{Error, Result};
 use crate::flow::Flow;
 
 /// A limit, and how much of it is used.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 pub struct Limit {
     /// In this namespace.
     pub namespace: String,

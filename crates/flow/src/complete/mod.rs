@@ -8,7 +8,6 @@ use reveille_wake::{BatchResult, BatchedWrite, Channel, WakeUp, WriteBatch};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sqlx::PgConnection;
-use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::catalog::CachedTemplate;
@@ -52,9 +51,10 @@ pub enum AttemptResult {
 }
 
 /// Why an attempt failed.
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
-#[schema(as = StepFailure)]
+#[cfg_attr(feature = "http", schema(as = StepFailure))]
 pub struct Failure {
     /// In a sentence.
     pub message: String,
@@ -69,7 +69,7 @@ pub struct Failure {
     pub status_code: Option<i32>,
     /// Whatever helps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<serde_json::Value>)]
+    #[cfg_attr(feature = "http", schema(value_type = Option<serde_json::Value>))]
     pub context: Option<Json>,
     /// The handler's own pause before the next attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -4,7 +4,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use super::breaker::BreakerState;
 use super::coordination::Coordination;
@@ -13,8 +12,9 @@ use super::coordination::Coordination;
 const LATELY: Duration = Duration::from_secs(60);
 
 /// How an orchestrator is doing. Nothing here is a reason to send work elsewhere: what is not heard is polled for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-#[schema(as = OrchestrationHealth)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "http", schema(as = OrchestrationHealth))]
 pub struct HealthStatus {
     /// Whether all is well.
     pub healthy: bool,
@@ -23,7 +23,8 @@ pub struct HealthStatus {
 }
 
 /// One thing that was looked at.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 pub struct HealthCheck {
     /// `listeners_connected`, `coordinators_healthy`, `fallback_poller` or `notification_lag`.
     pub name: &'static str,

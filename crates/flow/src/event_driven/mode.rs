@@ -5,7 +5,6 @@
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use crate::claim::NAMES_MAX;
 use crate::error::{Error, Result};
@@ -13,7 +12,8 @@ use crate::flow::Flow;
 use crate::namespace::{self, NamespaceChange, check_name};
 
 /// How the steps of all namespaces are claimed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct OrchestrationMode {
     /// How.
@@ -23,9 +23,10 @@ pub struct OrchestrationMode {
 }
 
 /// How the steps of all namespaces are claimed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-#[schema(as = OrchestrationModeKind)]
+#[cfg_attr(feature = "http", schema(as = OrchestrationModeKind))]
 pub enum Mode {
     /// By asking now and then; of namespaces that are made later, too.
     PollingOnly,

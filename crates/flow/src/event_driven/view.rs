@@ -3,7 +3,6 @@
 use std::fmt;
 
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use super::coordination::Coordination;
 use super::health::HealthStatus;
@@ -11,7 +10,8 @@ use super::router::{NamespacePattern, RoutingRule};
 use crate::flow::Flow;
 
 /// An orchestrator of this process: how it is doing, and how it is set up.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 pub struct Orchestration {
     /// How it is doing, check by check.
     pub health: HealthStatus,
@@ -32,8 +32,9 @@ pub struct Orchestration {
 }
 
 /// A rule of an event router.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-#[schema(as = RoutingRule)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "http", schema(as = RoutingRule))]
 pub struct RoutingRuleView {
     /// Of which namespaces: a name, a beginning with `*` behind it, or `*` for all.
     pub namespaces: String,

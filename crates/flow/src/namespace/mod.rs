@@ -17,7 +17,6 @@ use time::OffsetDateTime;
 use tokio::sync::{OnceCell, watch};
 use tokio::task::AbortHandle;
 use tokio::time::sleep;
-use utoipa::ToSchema;
 
 use crate::error::{Error, Result};
 use crate::events::change_watch::{self, PAUSE, Subject};
@@ -54,13 +53,14 @@ words! {
 }
 
 /// How a namespace is set.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct NamespaceSettings {
     /// How its steps are claimed.
     pub mode: Mode,
     /// The pause between questions where it is asked.
-    #[schema(minimum = 10, maximum = 3_600_000)]
+    #[cfg_attr(feature = "http", schema(minimum = 10, maximum = 3_600_000))]
     pub poll_ms: u32,
     /// Whether what was ready for long, and nobody heard of, is looked for.
     pub fallback_enabled: bool,
@@ -69,10 +69,10 @@ pub struct NamespaceSettings {
     /// Whether listeners outside are told of what happens in it.
     pub announces: bool,
     /// For how many seconds tasks are kept after they are complete, cancelled or resolved; `None`: for ever.
-    #[schema(minimum = 60)]
+    #[cfg_attr(feature = "http", schema(minimum = 60))]
     pub retention_seconds: Option<u64>,
     /// For how many seconds tasks are kept after they failed; `None`: for ever.
-    #[schema(minimum = 60)]
+    #[cfg_attr(feature = "http", schema(minimum = 60))]
     pub failed_retention_seconds: Option<u64>,
 }
 
@@ -91,7 +91,8 @@ impl Default for NamespaceSettings {
 }
 
 /// A namespace.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 pub struct Namespace {
     /// What it is called.
     pub name: String,
@@ -102,12 +103,13 @@ pub struct Namespace {
     pub settings: NamespaceSettings,
     /// Since when it is there.
     #[serde(with = "time::serde::rfc3339")]
-    #[schema(value_type = String, format = DateTime)]
+    #[cfg_attr(feature = "http", schema(value_type = String, format = DateTime))]
     pub created_at: OffsetDateTime,
 }
 
 /// What to change of a namespace. What is not given stays.
-#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NamespaceChange {
     /// What it is for.
@@ -115,7 +117,7 @@ pub struct NamespaceChange {
     /// How its steps are claimed.
     pub mode: Option<Mode>,
     /// The pause between questions where it is asked.
-    #[schema(minimum = 10, maximum = 3_600_000)]
+    #[cfg_attr(feature = "http", schema(minimum = 10, maximum = 3_600_000))]
     pub poll_ms: Option<u32>,
     /// Whether what was ready for long, and nobody heard of, is looked for.
     pub fallback_enabled: Option<bool>,
@@ -125,11 +127,11 @@ pub struct NamespaceChange {
     pub announces: Option<bool>,
     /// For how many seconds tasks are kept after they are complete, cancelled or resolved; null: for ever.
     #[serde(default, deserialize_with = "present")]
-    #[schema(value_type = Option<u64>, minimum = 60)]
+    #[cfg_attr(feature = "http", schema(value_type = Option<u64>, minimum = 60))]
     pub retention_seconds: Option<Option<u64>>,
     /// For how many seconds tasks are kept after they failed; null: for ever.
     #[serde(default, deserialize_with = "present")]
-    #[schema(value_type = Option<u64>, minimum = 60)]
+    #[cfg_attr(feature = "http", schema(value_type = Option<u64>, minimum = 60))]
     pub failed_retention_seconds: Option<Option<u64>>,
     /// Of a namespace that is not there yet: the template that it begins with.
     pub template: Option<String>,

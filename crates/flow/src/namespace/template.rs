@@ -3,7 +3,6 @@
 use serde::Serialize;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
-use utoipa::ToSchema;
 
 use crate::error::Result;
 use crate::flow::Flow;
@@ -11,7 +10,8 @@ use crate::namespace::{NamespaceSettings, check_name, check_poll, settings};
 use crate::task::retention::check_retention;
 
 /// How namespaces begin that name this template.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 pub struct NamespaceTemplate {
     /// What it is called.
     pub name: String,

@@ -10,7 +10,6 @@ use sqlx::Row;
 use sqlx::postgres::PgRow;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
-use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::act::CONCURRENCY;
@@ -28,7 +27,8 @@ pub const BULK_MAX: usize = 1_000;
 const REMAINING_MAX: i64 = 10_000;
 
 /// An operation for many.
-#[derive(Debug, Clone, PartialEq, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct BulkRequest {
     /// For which.
@@ -48,7 +48,8 @@ fn most() -> usize {
 }
 
 /// Which steps or tasks. Everything that is given must be so; something must be given.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct BulkFilter {
     /// Tasks of this namespace.
@@ -66,14 +67,14 @@ pub struct BulkFilter {
     pub error_contains: Option<String>,
     /// Tasks that were submitted then or later.
     #[serde(default, deserialize_with = "moment")]
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[cfg_attr(feature = "http", schema(value_type = Option<String>, format = DateTime))]
     pub created_after: Option<OffsetDateTime>,
     /// Or before then.
     #[serde(default, deserialize_with = "moment")]
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[cfg_attr(feature = "http", schema(value_type = Option<String>, format = DateTime))]
     pub created_before: Option<OffsetDateTime>,
     /// One of these tasks.
-    #[schema(value_type = Option<Vec<String>>)]
+    #[cfg_attr(feature = "http", schema(value_type = Option<Vec<String>>))]
     pub tasks: Option<Vec<Uuid>>,
 }
 
@@ -84,7 +85,8 @@ fn moment<'de, D: Deserializer<'de>>(from: D) -> Result<Option<OffsetDateTime>, 
 }
 
 /// What is done with each.
-#[derive(Debug, Clone, PartialEq, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 #[serde(tag = "type", rename_all = "snake_case", try_from = "Written")]
 pub enum BulkOperation {
     /// As [`Operation::ResetForRetry`].
@@ -94,7 +96,7 @@ pub enum BulkOperation {
     /// As [`Operation::CompleteManually`].
     CompleteManually {
         /// The result of each.
-        #[schema(value_type = serde_json::Value)]
+        #[cfg_attr(feature = "http", schema(value_type = serde_json::Value))]
         result: Json,
     },
     /// As [`Flow::cancel`].
@@ -167,7 +169,8 @@ impl BulkOperation {
 }
 
 /// What became of an operation for many.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 pub struct BulkReport {
     /// Nothing was changed.
     pub preview: bool,
@@ -184,20 +187,22 @@ pub struct BulkReport {
 }
 
 /// A step or a task that something was done with, or would be.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 pub struct BulkItem {
     /// The task.
-    #[schema(value_type = String, format = "uuid")]
+    #[cfg_attr(feature = "http", schema(value_type = String, format = "uuid"))]
     pub task_uuid: Uuid,
     /// The step, if it is about one.
     pub step_name: Option<String>,
 }
 
 /// One that could not be done.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 pub struct BulkRefusal {
     /// The task.
-    #[schema(value_type = String, format = "uuid")]
+    #[cfg_attr(feature = "http", schema(value_type = String, format = "uuid"))]
     pub task_uuid: Uuid,
     /// The step, if it is about one.
     pub step_name: Option<String>,

@@ -10,7 +10,6 @@ mod resume;
 
 use serde::{Deserialize, Serialize};
 use sqlx::Row;
-use utoipa::ToSchema;
 use uuid::Uuid;
 
 pub(crate) use self::act::Operations;
@@ -64,7 +63,8 @@ impl Operation {
 }
 
 /// Who does something, and why.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Who {
     /// What the history calls them.
@@ -100,10 +100,11 @@ fn check(what: &'static str, text: &str, max: usize) -> Result<()> {
 }
 
 /// What became of a step that somebody did something with.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 pub struct Operated {
     /// The task.
-    #[schema(value_type = String, format = "uuid")]
+    #[cfg_attr(feature = "http", schema(value_type = String, format = "uuid"))]
     pub task_uuid: Uuid,
     /// The step.
     pub step_name: String,
@@ -116,10 +117,11 @@ pub struct Operated {
 }
 
 /// A task that somebody ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 pub struct Cancelled {
     /// The task.
-    #[schema(value_type = String, format = "uuid")]
+    #[cfg_attr(feature = "http", schema(value_type = String, format = "uuid"))]
     pub task_uuid: Uuid,
     /// Where it is now.
     pub state: TaskState,

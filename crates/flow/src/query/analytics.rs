@@ -8,7 +8,6 @@ use sqlx::Row;
 use sqlx::postgres::PgRow;
 use time::OffsetDateTime;
 use time::serde::rfc3339;
-use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
@@ -21,11 +20,12 @@ pub const ANALYSED_TASKS_MAX: usize = 10_000;
 pub const ANALYSED_ATTEMPTS_MAX: usize = 100_000;
 
 /// Outcomes and durations of tasks, by template.
-#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 pub struct Performance {
     /// Tasks submitted since this time.
     #[serde(with = "rfc3339")]
-    #[schema(value_type = String, format = DateTime)]
+    #[cfg_attr(feature = "http", schema(value_type = String, format = DateTime))]
     pub since: OffsetDateTime,
     /// There were more tasks than a query reads: these are the newest.
     pub truncated: bool,
@@ -34,7 +34,8 @@ pub struct Performance {
 }
 
 /// Outcomes and durations of the tasks of a template.
-#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 pub struct TemplatePerformance {
     /// The namespace of the template.
     pub namespace: String,
@@ -67,11 +68,12 @@ pub struct TemplatePerformance {
 }
 
 /// Where tasks spend their time.
-#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 pub struct Bottlenecks {
     /// Tasks submitted since this time.
     #[serde(with = "rfc3339")]
-    #[schema(value_type = String, format = DateTime)]
+    #[cfg_attr(feature = "http", schema(value_type = String, format = DateTime))]
     pub since: OffsetDateTime,
     /// There were more tasks than a query reads: these are the newest.
     pub truncated: bool,
@@ -80,7 +82,8 @@ pub struct Bottlenecks {
 }
 
 /// The time that a step takes.
-#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 pub struct Bottleneck {
     /// The namespace of the template.
     pub namespace: String,
@@ -107,7 +110,8 @@ pub struct Bottleneck {
 }
 
 /// The median and the 95th percentile of durations.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 pub struct Spread {
     /// The median, in milliseconds.
     pub p50_ms: f64,

@@ -6,7 +6,6 @@ use sqlx::Row;
 use sqlx::postgres::PgRow;
 use time::OffsetDateTime;
 use time::serde::rfc3339;
-use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
@@ -19,8 +18,9 @@ use crate::stored::{attempt_outcome, unknown};
 const ATTEMPT_PAGE_MAX: usize = 1_000;
 
 /// A page of the attempts of a step, in order.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Audit)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "http", schema(as = Audit))]
 pub struct AttemptPage {
     /// The attempts of this page.
     pub attempts: Vec<Attempt>,
@@ -29,7 +29,8 @@ pub struct AttemptPage {
 }
 
 /// An attempt of a step, or a manual operation on it.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 pub struct Attempt {
     /// The number of the attempt, from 1. An attempt that is not counted has the number of the next one.
     pub attempt: u32,
@@ -39,15 +40,15 @@ pub struct Attempt {
     pub worker: Option<String>,
     /// When the step became ready.
     #[serde(with = "rfc3339::option")]
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[cfg_attr(feature = "http", schema(value_type = Option<String>, format = DateTime))]
     pub ready_at: Option<OffsetDateTime>,
     /// When it was claimed.
     #[serde(with = "rfc3339::option")]
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[cfg_attr(feature = "http", schema(value_type = Option<String>, format = DateTime))]
     pub claimed_at: Option<OffsetDateTime>,
     /// When it ended.
     #[serde(with = "rfc3339::option")]
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[cfg_attr(feature = "http", schema(value_type = Option<String>, format = DateTime))]
     pub ended_at: Option<OffsetDateTime>,
     /// From ready to claimed, in milliseconds.
     pub waited_ms: Option<u64>,
@@ -56,15 +57,16 @@ pub struct Attempt {
     /// The operator's reason.
     pub reason: Option<String>,
     /// The result.
-    #[schema(value_type = Option<Value>)]
+    #[cfg_attr(feature = "http", schema(value_type = Option<Value>))]
     pub result: Option<Box<RawValue>>,
     /// The error.
-    #[schema(value_type = Option<Value>)]
+    #[cfg_attr(feature = "http", schema(value_type = Option<Value>))]
     pub error: Option<Box<RawValue>>,
 }
 
 /// How an attempt ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// It has not ended.

@@ -5,7 +5,6 @@ use serde_json::value::RawValue;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 use time::OffsetDateTime;
-use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
@@ -17,7 +16,8 @@ use crate::response_size::RESPONSE_BYTES_MAX;
 const EVENTS_MAX: usize = 1_000;
 
 /// An event that a step published when it ended.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 pub struct DomainEvent {
     /// The position of the event: send it as `after` to continue.
     pub cursor: String,
@@ -26,7 +26,7 @@ pub struct DomainEvent {
     /// Whether the step is complete; otherwise it failed permanently.
     pub succeeded: bool,
     /// The task.
-    #[schema(value_type = String, format = "uuid")]
+    #[cfg_attr(feature = "http", schema(value_type = String, format = "uuid"))]
     pub task_uuid: Uuid,
     /// The namespace of the task.
     pub namespace: String,
@@ -39,17 +39,18 @@ pub struct DomainEvent {
     /// The correlation id of the task.
     pub correlation_id: Option<String>,
     /// The result, or the error.
-    #[schema(value_type = Value)]
+    #[cfg_attr(feature = "http", schema(value_type = Value))]
     pub payload: Option<Box<RawValue>>,
     /// When the event was published.
     #[serde(with = "time::serde::rfc3339")]
-    #[schema(value_type = String, format = "date-time")]
+    #[cfg_attr(feature = "http", schema(value_type = String, format = "date-time"))]
     pub created_at: OffsetDateTime,
 }
 
 /// A page of events, in order.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = DomainEvents)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "http", schema(as = DomainEvents))]
 pub struct EventPage {
     /// The events of this page.
     pub events: Vec<DomainEvent>,

@@ -6,7 +6,6 @@ use serde_json::value::RawValue;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 use time::OffsetDateTime;
-use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
@@ -16,8 +15,9 @@ use crate::response_size::RESPONSE_BYTES_MAX;
 use crate::template::NAME_MAX;
 
 /// A page of dead-letter entries, newest first.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Investigations)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "http", schema(as = Investigations))]
 pub struct InvestigationPage {
     /// The entries of this page.
     pub entries: Vec<Investigation>,
@@ -29,12 +29,13 @@ pub struct InvestigationPage {
 const ENTRIES_MAX: usize = 1_000;
 
 /// A dead-letter entry.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 pub struct Investigation {
     /// The id of the entry.
     pub id: i64,
     /// The task.
-    #[schema(value_type = String, format = "uuid")]
+    #[cfg_attr(feature = "http", schema(value_type = String, format = "uuid"))]
     pub task_uuid: Uuid,
     /// The namespace of the template.
     pub namespace: String,
@@ -47,11 +48,11 @@ pub struct Investigation {
     /// `retries_exhausted`, `not_retryable`, `part_failed`, `max_duration`, or `too_long_` and a state.
     pub reason: String,
     /// The status of the task at that time.
-    #[schema(value_type = Value)]
+    #[cfg_attr(feature = "http", schema(value_type = Value))]
     pub snapshot: Box<RawValue>,
     /// When the entry was created.
     #[serde(with = "time::serde::rfc3339")]
-    #[schema(value_type = String, format = "date-time")]
+    #[cfg_attr(feature = "http", schema(value_type = String, format = "date-time"))]
     pub created_at: OffsetDateTime,
     /// The resolution; none while the entry is open.
     pub resolution: Option<Resolution>,
@@ -61,12 +62,13 @@ pub struct Investigation {
     pub notes: Option<String>,
     /// When it was resolved.
     #[serde(with = "time::serde::rfc3339::option")]
-    #[schema(value_type = Option<String>, format = "date-time")]
+    #[cfg_attr(feature = "http", schema(value_type = Option<String>, format = "date-time"))]
     pub resolved_at: Option<OffsetDateTime>,
 }
 
 /// The resolution of a dead-letter entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Resolution {
     /// Resolved by other means.

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 use time::{Duration, OffsetDateTime};
-use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
@@ -60,12 +59,13 @@ pub struct TaskFilter {
 }
 
 /// A page of tasks, newest first.
-#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 pub struct TaskPage {
     /// The tasks of this page.
     pub tasks: Vec<TaskSummary>,
     /// The `after` of the next page; none if this is the last.
-    #[schema(value_type = Option<String>, format = "uuid")]
+    #[cfg_attr(feature = "http", schema(value_type = Option<String>, format = "uuid"))]
     pub next: Option<Uuid>,
 }
 

@@ -11,7 +11,6 @@ use sqlx::Row;
 use sqlx::postgres::PgRow;
 use time::OffsetDateTime;
 use time::serde::rfc3339;
-use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::catalog::CachedTemplate;
@@ -28,26 +27,28 @@ use crate::template::{StepKind, Template};
 pub const STEP_PAGE_MAX: usize = 1_000;
 
 /// A task with its steps.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 pub struct Task {
     /// Everything but the context and the steps.
     #[serde(flatten)]
     pub summary: TaskSummary,
     /// The input of the task.
-    #[schema(value_type = Value)]
+    #[cfg_attr(feature = "http", schema(value_type = Value))]
     pub context: Box<RawValue>,
     /// The created steps, in the order of the template: the first thousand, with at most 16 MiB of results, errors,
     /// inputs and checkpoints.
     pub steps: Vec<TaskStep>,
     /// The `after` for the next page of steps; absent if these are all.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(required = false, value_type = String)]
+    #[cfg_attr(feature = "http", schema(required = false, value_type = String))]
     pub steps_next: Option<String>,
 }
 
 /// A page of the steps of a task, in the order of the template.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = TaskSteps)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "http", schema(as = TaskSteps))]
 pub struct StepPage {
     /// The steps of this page.
     pub steps: Vec<TaskStep>,
@@ -56,10 +57,11 @@ pub struct StepPage {
 }
 
 /// A task without its context and steps.
-#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 pub struct TaskSummary {
     /// The id of the task.
-    #[schema(value_type = String, format = "uuid")]
+    #[cfg_attr(feature = "http", schema(value_type = String, format = "uuid"))]
     pub task_uuid: Uuid,
     /// The template,
     pub name: String,
@@ -71,15 +73,15 @@ pub struct TaskSummary {
     pub status: TaskState,
     /// When it was submitted.
     #[serde(with = "rfc3339")]
-    #[schema(value_type = String, format = DateTime)]
+    #[cfg_attr(feature = "http", schema(value_type = String, format = DateTime))]
     pub created_at: OffsetDateTime,
     /// When the task or a step last changed.
     #[serde(with = "rfc3339")]
-    #[schema(value_type = String, format = DateTime)]
+    #[cfg_attr(feature = "http", schema(value_type = String, format = DateTime))]
     pub updated_at: OffsetDateTime,
     /// When the task ended, in any state.
     #[serde(with = "rfc3339::option")]
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[cfg_attr(feature = "http", schema(value_type = Option<String>, format = DateTime))]
     pub completed_at: Option<OffsetDateTime>,
     /// The user or system that wanted the task.
     pub initiator: Option<String>,
@@ -118,7 +120,8 @@ pub struct TaskSummary {
 }
 
 /// A step of a task.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 pub struct TaskStep {
     /// The name of the step; that of a part of a batch ends with its number.
     pub name: String,
@@ -137,33 +140,33 @@ pub struct TaskStep {
     pub dependencies: Vec<String>,
     /// When it last became ready.
     #[serde(with = "rfc3339::option")]
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[cfg_attr(feature = "http", schema(value_type = Option<String>, format = DateTime))]
     pub ready_at: Option<OffsetDateTime>,
     /// When it was last claimed.
     #[serde(with = "rfc3339::option")]
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[cfg_attr(feature = "http", schema(value_type = Option<String>, format = DateTime))]
     pub claimed_at: Option<OffsetDateTime>,
     /// When it ended.
     #[serde(with = "rfc3339::option")]
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[cfg_attr(feature = "http", schema(value_type = Option<String>, format = DateTime))]
     pub ended_at: Option<OffsetDateTime>,
     /// When it is due next: the next attempt, or the end of its lease.
     #[serde(with = "rfc3339::option")]
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[cfg_attr(feature = "http", schema(value_type = Option<String>, format = DateTime))]
     pub next_due_at: Option<OffsetDateTime>,
     /// The worker that holds it, or held it last.
     pub worker: Option<String>,
     /// The input of a part of a batch.
-    #[schema(value_type = Option<Value>)]
+    #[cfg_attr(feature = "http", schema(value_type = Option<Value>))]
     pub input: Option<Box<RawValue>>,
     /// The result of the step.
-    #[schema(value_type = Option<Value>)]
+    #[cfg_attr(feature = "http", schema(value_type = Option<Value>))]
     pub result: Option<Box<RawValue>>,
     /// The error of the last failed attempt.
-    #[schema(value_type = Option<Value>)]
+    #[cfg_attr(feature = "http", schema(value_type = Option<Value>))]
     pub last_error: Option<Box<RawValue>>,
     /// The last checkpoint.
-    #[schema(value_type = Option<Value>)]
+    #[cfg_attr(feature = "http", schema(value_type = Option<Value>))]
     pub checkpoint: Option<Box<RawValue>>,
 }
 

@@ -9,7 +9,6 @@ use sqlx::Row;
 use sqlx::postgres::PgRow;
 use time::serde::rfc3339;
 use time::{Duration, OffsetDateTime};
-use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
@@ -23,13 +22,14 @@ use crate::task::state::{StepState, TaskState};
 const OVERLAP: Duration = Duration::seconds(10);
 
 /// A change of the public state of a task or a step.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 pub struct Transition {
     /// Identifies the transition. Ids increase and are stable; send one to continue after it.
-    #[schema(value_type = String)]
+    #[cfg_attr(feature = "http", schema(value_type = String))]
     pub id: TransitionId,
     /// The task.
-    #[schema(value_type = String, format = "uuid")]
+    #[cfg_attr(feature = "http", schema(value_type = String, format = "uuid"))]
     pub task_uuid: Uuid,
     /// The step; none for a transition of the task.
     pub step: Option<String>,
@@ -39,7 +39,7 @@ pub struct Transition {
     pub to: &'static str,
     /// The time of the transition.
     #[serde(with = "rfc3339")]
-    #[schema(value_type = String, format = DateTime)]
+    #[cfg_attr(feature = "http", schema(value_type = String, format = DateTime))]
     pub at: OffsetDateTime,
     /// The attempt that caused it.
     pub attempt: Option<u32>,
@@ -269,13 +269,14 @@ fn stored<T>(row: &PgRow, column: &str, what: &str, decode: fn(&str) -> Option<T
 const TRANSITIONS_MAX: usize = 1_000;
 
 /// A page of transitions, in order.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Transitions)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "http", schema(as = Transitions))]
 pub struct TransitionPage {
     /// The transitions of this page.
     pub transitions: Vec<Transition>,
     /// The `after` of the next page; none if there are no more so far.
-    #[schema(value_type = Option<String>)]
+    #[cfg_attr(feature = "http", schema(value_type = Option<String>))]
     pub next: Option<TransitionId>,
 }
 

@@ -12,7 +12,6 @@ mod ticks;
 use serde::{Deserialize, Serialize, Serializer};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
-use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 pub(crate) use due::{Advances, DueSchedule};
@@ -27,7 +26,8 @@ use ticks::{Ticks, zone};
 const GRACE: u32 = 60;
 
 /// When which task is to be submitted.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Schedule {
     /// The namespace of the schedule and of its template.
@@ -40,7 +40,7 @@ pub struct Schedule {
     pub version: String,
     /// What the steps of its tasks work on.
     #[serde(default)]
-    #[schema(value_type = serde_json::Value, required = false)]
+    #[cfg_attr(feature = "http", schema(value_type = serde_json::Value, required = false))]
     pub context: Json,
     /// The priority of its tasks.
     #[serde(default)]
@@ -56,7 +56,7 @@ pub struct Schedule {
     pub time_zone: Option<String>,
     /// Or once, at this time.
     #[serde(default, with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[cfg_attr(feature = "http", schema(value_type = Option<String>, format = DateTime))]
     pub at: Option<OffsetDateTime>,
     /// What becomes of ticks that nobody was there for.
     #[serde(default)]
@@ -74,38 +74,39 @@ fn grace() -> u32 {
 }
 
 /// A schedule, and how it stands.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 pub struct Scheduled {
     /// Which of all that have ever been called like this.
-    #[schema(value_type = String, format = "uuid")]
+    #[cfg_attr(feature = "http", schema(value_type = String, format = "uuid"))]
     pub schedule_uuid: Uuid,
     /// As it was put.
     #[serde(flatten)]
     pub schedule: Schedule,
     /// The next tick; `None` if there is none, and while it rests.
     #[serde(with = "time::serde::rfc3339::option")]
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[cfg_attr(feature = "http", schema(value_type = Option<String>, format = DateTime))]
     pub next_at: Option<OffsetDateTime>,
     /// The last tick that ran.
     #[serde(with = "time::serde::rfc3339::option")]
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[cfg_attr(feature = "http", schema(value_type = Option<String>, format = DateTime))]
     pub last_at: Option<OffsetDateTime>,
     /// The last task that was made.
-    #[schema(value_type = Option<String>, format = "uuid")]
+    #[cfg_attr(feature = "http", schema(value_type = Option<String>, format = "uuid"))]
     pub last_task: Option<Uuid>,
     /// Why the last tick made none.
     pub last_error: Option<String>,
     /// When it was put first,
     #[serde(with = "time::serde::rfc3339")]
-    #[schema(value_type = String, format = DateTime)]
+    #[cfg_attr(feature = "http", schema(value_type = String, format = DateTime))]
     pub created_at: OffsetDateTime,
     /// and changed last.
     #[serde(with = "time::serde::rfc3339")]
-    #[schema(value_type = String, format = DateTime)]
+    #[cfg_attr(feature = "http", schema(value_type = String, format = DateTime))]
     pub updated_at: OffsetDateTime,
     /// The next ticks, as many as were asked for.
     #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "written")]
-    #[schema(value_type = Vec<String>)]
+    #[cfg_attr(feature = "http", schema(value_type = Vec<String>))]
     pub upcoming: Vec<OffsetDateTime>,
 }
 
@@ -119,20 +120,22 @@ fn tick_text(tick: &OffsetDateTime) -> String {
 }
 
 /// Some schedules, in the order in which they were made.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-#[schema(as = Schedules)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "http", schema(as = Schedules))]
 pub struct SchedulePage {
     /// These.
     pub schedules: Vec<Scheduled>,
     /// What to present as `after` for the next page; none: there are no more. A page may be short, or empty, although there are more.
-    #[schema(value_type = Option<String>, format = "uuid")]
+    #[cfg_attr(feature = "http", schema(value_type = Option<String>, format = "uuid"))]
     pub next: Option<Uuid>,
 }
 
 /// Which schedules. What is not said is not asked.
-#[derive(Debug, Clone, Default, Deserialize, ToSchema, IntoParams)]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema, utoipa::IntoParams))]
 #[serde(deny_unknown_fields, default)]
-#[into_params(parameter_in = Query)]
+#[cfg_attr(feature = "http", into_params(parameter_in = Query))]
 pub struct ScheduleFilter {
     /// Of this namespace.
     pub namespace: Option<String>,
@@ -141,8 +144,8 @@ pub struct ScheduleFilter {
     /// That rest, or do not.
     pub paused: Option<bool>,
     /// That were made after this one: what the page before said as `next`.
-    #[schema(value_type = Option<String>, format = "uuid")]
-    #[param(value_type = Option<String>, format = "uuid")]
+    #[cfg_attr(feature = "http", schema(value_type = Option<String>, format = "uuid"))]
+    #[cfg_attr(feature = "http", param(value_type = Option<String>, format = "uuid"))]
     pub after: Option<Uuid>,
     /// As many at most.
     pub limit: Option<u32>,

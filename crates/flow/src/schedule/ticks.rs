@@ -17,7 +17,6 @@ use jiff::tz::{AmbiguousOffset, TimeZone};
 use jiff::{SignedDuration, Timestamp, ToSpan as _};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
-use utoipa::ToSchema;
 
 #[cfg(test)]
 mod tests;
@@ -30,7 +29,8 @@ const EXPRESSION_MAX: usize = 400;
 const REPEATED_MAX: u32 = 4 * 3600;
 
 /// What becomes of ticks that nobody was there for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Missed {
     /// They do not run.

@@ -4,12 +4,7 @@
 //! steps. Some states are passed within one transaction and cannot be observed: [`StepState::path`] lists them, so that
 //! the history is complete.
 
-use std::borrow::Cow;
-
 use serde::{Deserialize, Serialize};
-use utoipa::openapi::RefOr;
-use utoipa::openapi::schema::Schema;
-use utoipa::{PartialSchema, ToSchema};
 
 /// Declares states with their public names.
 macro_rules! states {
@@ -36,14 +31,16 @@ macro_rules! states {
         }
 
         // Not derived: the schema has to list the public names, not those of the variants.
-        impl PartialSchema for $name {
-            fn schema() -> RefOr<Schema> {
+        #[cfg(feature = "http")]
+        impl utoipa::PartialSchema for $name {
+            fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
                 reveille_web::text("The public name of a state").enum_values(Some([$($text),*])).build().into()
             }
         }
 
-        impl ToSchema for $name {
-            fn name() -> Cow<'static, str> {
+        #[cfg(feature = "http")]
+        impl utoipa::ToSchema for $name {
+            fn name() -> std::borrow::Cow<'static, str> {
                 stringify!($name).into()
             }
         }

@@ -1,7 +1,6 @@
 //! The status of a task, computed from the number of its steps by state.
 
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use crate::task::state::{StepState, TaskState};
 
@@ -27,7 +26,8 @@ pub struct StepCounts {
 }
 
 /// What a task is doing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ExecutionStatus {
     /// A step failed permanently.
@@ -49,7 +49,8 @@ pub enum ExecutionStatus {
 }
 
 /// What an operator or worker should do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RecommendedAction {
     /// Reset or resolve the failed steps.
@@ -65,7 +66,8 @@ pub enum RecommendedAction {
 }
 
 /// Whether a task makes progress.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum HealthStatus {
     /// It makes progress, or has ended well.

@@ -12,7 +12,6 @@ use reveille_wake::{Channel, Claim, PollRequest, PollResult, Topic};
 use serde::Serialize;
 use sqlx::PgConnection;
 use tokio::time::Instant;
-use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
@@ -32,7 +31,8 @@ const SETTLED: Duration = Duration::from_millis(250);
 static TURNS: AtomicU64 = AtomicU64::new(0);
 
 /// What became of a task since.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 pub struct News {
     /// The moves, in order; none if nothing moved by the deadline.
     pub transitions: Vec<Transition>,

@@ -15,7 +15,6 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::Value;
-use utoipa::ToSchema;
 
 pub use fault::{Fault, Faults};
 
@@ -99,7 +98,8 @@ pub struct HandlerDefinition {
 }
 
 /// The kind of a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum StepKind {
     /// Runs when all its dependencies are complete.

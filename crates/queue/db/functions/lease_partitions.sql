@@ -212,7 +212,7 @@ begin
         order by t.turn, s.first_offset;
         get diagnostics given = row_count;
         if given < cardinality(picked.partitions) then
-            -- Retention removed a partition's messages in this moment: no consumer would know of the lease.
+            -- Retention has just removed a partition's messages: no consumer would know of the lease.
             update {schema}.cursor c
             set version = c.version + 1,
                 due_at = now(),

@@ -13,11 +13,11 @@
 --                `stale`: other processes appended one of these hashes; checked before `full`, because a duplicate
 --                needs no room.
 --                `full`: the queue has reached `maxSize`.
---                `locked`: another transaction holds the partition for longer than a moment.
+--                `locked`: another transaction holds the partition for too long.
 --        new_hashes, new_hashes_from: the hashes from cached_until on that were there before, and the offset where they
 --                start. retained_from: the first offset of the partition that was not removed.
--- Locks: the partitions, skip locked for a moment, so that a long transaction of a caller delays only pushes to the
---        same partition; `patient` waits. Then cursors that are due at infinity, which change only under the
+-- Locks: the partitions, skip locked after a short wait, so that a long transaction of a caller delays only pushes to
+--        the same partition; `patient` waits. Then cursors that are due at infinity, which change only under the
 --        partition's lock.
 -- Index: primary keys; that of segment is read backwards from its end.
 create or replace function {schema}.push(

@@ -1,6 +1,7 @@
 /* add_trace */
--- Notes something about a message. $1 partition_id bigint  $2 transaction_id text  $3 consumer text  $4 event_type text
---  $5 data text  $6 worker text  $7 names text[]: each once
+-- Adds a trace to a message.
+-- $1 partition_id bigint  $2 transaction_id text  $3 consumer text  $4 event_type text  $5 data text  $6 worker text
+-- $7 names text[]: without duplicates
 -- Rows:  its id; none if there is no such partition.
 with added as (
     insert into {schema}.trace (partition_id, transaction_id, consumer, event_type, data, worker, names)

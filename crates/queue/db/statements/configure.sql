@@ -1,6 +1,7 @@
 /* configure */
--- See functions/configure.sql; with the names of the consumer groups. $1 to $20 are the columns of the table queue from
--- `name` to `charge_expired_leases`, in their order. $21 default_namespace text  $22 default_task text
+-- See functions/configure.sql; with the names of the consumer groups.
+-- $1 to $20 are the columns of the table queue from `name` to `charge_expired_leases`, in their order.
+-- $21 default_namespace text  $22 default_task text
 select q.*, array(select k.name from {schema}.consumer k where k.queue_id = q.id) as groups
 from {schema}.configure(
     row(

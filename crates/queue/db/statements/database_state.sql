@@ -1,5 +1,5 @@
 /* database_state */
--- The database: its version, its size, who is connected, and how long the oldest transaction has lasted.
+-- The database: its version, its size, the number of connections, and the age of the oldest transaction.
 select current_setting('server_version') as version, pg_database_size(current_database()) as bytes, count(*)
     as connections,
        count(*) filter (where a.state = 'active') as active,

@@ -1,3 +1,3 @@
 /* delete_buffered */
--- Deletes messages that no longer wait. $1 ids bigint[]
+-- Deletes buffered messages that have been pushed. $1 ids bigint[]
 delete from {schema}.buffered b where b.id = any ($1::bigint[])

@@ -1,8 +1,9 @@
 /* depth */
--- What waits for a consumer group in the partitions of a queue where something does; for a group that does not exist,
--- all there is. $1 queue_id integer  $2 group text
--- Rows:  the partition's name and how many messages, in order of partitions.
--- Index: partition_name; of segment and cursor the primary key.
+-- The lag of a consumer group in the partitions of a queue with messages to read; of a group that does not exist, all
+-- messages.
+-- $1 queue_id integer  $2 group text
+-- Rows:  the name of the partition and the number of messages, in order of partitions.
+-- Index: partition_name; primary keys of segment and cursor.
 select p.name, h.head - a.position
 from {schema}.partition p
 cross join lateral (select s.next_offset as head from {schema}.segment s

@@ -1,7 +1,7 @@
 /* due_queues */
--- The queues of a namespace, a task or both with when a consumer group finds something in them, in milliseconds; those
--- it has never read are due now. In order of priority, then of waiting. $1 namespace text  $2 task text  $3 group_name
--- text
+-- The queues of a namespace, a task or both, and in how many milliseconds each has messages for a consumer group. A
+-- queue that the group has never read is due now. In order of priority, then of due time.
+-- $1 namespace text  $2 task text  $3 group_name text
 -- Index: namespaces and tasks; then cursor_due, the first entry of each group.
 select q.name, case when k.id is null then 0 else extract(epoch from c.due_at - now()) * 1000 end::float8
 from (

@@ -1,6 +1,6 @@
 /* find_consumers */
--- The queues that a consumer group reads: the group's id there, the queue's id and name. $1 group text  $2 queue text,
--- null: all
+-- The queues that a consumer group reads: the id of the group there, the id and name of the queue.
+-- $1 group text  $2 queue text, null: all
 -- Index: consumer_by_name.
 select k.id, q.id, q.name
 from {schema}.consumer k join {schema}.queue q on q.id = k.queue_id

@@ -1,5 +1,5 @@
 /* forget_traces */
--- Deletes what was noted about messages of partitions before the oldest that is left. $1 partitions bigint[]
+-- Deletes the traces that are older than the first message of their partition. $1 partitions bigint[]
 -- Index: trace_message.
 delete from {schema}.trace t
 using unnest($1::bigint[]) as n (id)

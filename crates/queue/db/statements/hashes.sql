@@ -1,9 +1,8 @@
 /* hashes */
--- The hashes of what partitions hold from an offset on, in order; and where the partitions begin. $1 partitions
--- bigint[]  $2 froms bigint[]: where segments begin
--- $3 window bigint: of each partition not more than about its newest so many messages
--- Index: primary key of segment, backwards for the end and then forwards; of each row only what is stored in line is
---        read.
+-- The hashes of partitions from an offset on, in order, and the offsets at which the partitions begin.
+-- $1 partitions bigint[]  $2 froms bigint[]: first offsets of segments
+-- $3 window bigint: of each partition about so many of the newest messages at most
+-- Index: primary key of segment, backwards for the end and then forwards; only columns that are stored inline are read.
 select p.id, p.first_offset, h.first_offset, h.hashes
 from unnest($1::bigint[], $2::bigint[]) as n (id, begin)
 join {schema}.partition p on p.id = n.id

@@ -1,7 +1,8 @@
 /* heads */
--- Where the partitions of a queue begin and end: id, first offset, next offset. $1 queue_id integer  $2 partition text,
--- null: all
--- Index: partition_name; of segment the primary key, backwards.
+-- The first and the next offset of the partitions of a queue.
+-- $1 queue_id integer  $2 partition text, null: all
+-- Rows:  id, first offset, next offset.
+-- Index: partition_name; primary key of segment, backwards.
 select p.id, p.first_offset, coalesce(s.next_offset, p.first_offset)
 from {schema}.partition p
 left join lateral (select s.next_offset from {schema}.segment s

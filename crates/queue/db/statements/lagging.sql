@@ -1,6 +1,6 @@
 /* lagging */
--- The partitions in which something has waited for a consumer group for longest, longest first. $1 seconds float8: at
--- least  $2 group text, null: all  $3 limit bigint
+-- The partitions with messages that a consumer group has not consumed for longest, the oldest first.
+-- $1 seconds float8: the least age  $2 group text, null: all  $3 limit bigint
 -- Index: as `lags`.
 select k.name, q.name as queue, p.id, p.name as partition, h.head - a.position as lag,
     extract(epoch from now() - o.created_at)::float8 as lag_seconds,

@@ -1,8 +1,8 @@
 /* list_dead_letters */
--- Dead letters, newest first, with how many there are. $1 queue text  $2 partition text  $3 consumer text  $4 from
--- timestamptz  $5 before timestamptz  $6 ids bigint[]
--- $7 partition_id bigint  $8 transaction_id text; null: any  $9 limit bigint  $10 offset bigint  $11 bytes bigint: of
--- the page, at least one of them
+-- Dead letters, newest first, with their total number.
+-- $1 queue text  $2 partition text  $3 consumer text  $4 from timestamptz  $5 before timestamptz  $6 ids bigint[]
+-- $7 partition_id bigint  $8 transaction_id text; null: any
+-- $9 limit bigint  $10 offset bigint  $11 bytes bigint: of the page, at least one dead letter
 -- Index: dead_letter_queue, dead_letter_partition, or the primary key.
 select d.*
 from (select d.*, row_number() over (order by d.id desc) as nth,

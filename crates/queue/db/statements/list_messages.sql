@@ -1,9 +1,9 @@
 /* list_messages */
--- Messages, newest first. $1 queue text  $2 partition text  $3 namespace text  $4 task text  $5 status text: pending,
--- processing, completed  $6 from timestamptz
--- $7 before timestamptz  $8 limit bigint  $9 offset bigint; null: any
--- Among the newest n messages are only such of the n partitions with the newest: so of each partition one segment is
--- looked at, and of n partitions n segments at most.
+-- Messages, newest first.
+-- $1 queue text  $2 partition text  $3 namespace text  $4 task text  $5 status text: pending, processing, completed
+-- $6 from timestamptz  $7 before timestamptz  $8 limit bigint  $9 offset bigint; null: any
+-- The newest n messages are in the n partitions with the newest segments: so one segment of each partition is read, and
+-- at most n segments of each of n partitions.
 -- Index: of segment and cursor the primary key. A page may be shorter than asked for where messages were deleted.
 with part as materialized (
     select p.id, p.name, p.first_offset, q.name as queue, q.namespace, q.task, q.priority,
@@ -15,7 +15,7 @@ with part as materialized (
     cross join lateral (
         select min(greatest(c.position, p.first_offset)) as done,
                min(c.position) filter (where c.lease_id is not null and c.due_at > now()) as leased_from,
-               max(c.lease_end) filter (where c.lease_id is not null and c.due_at > now()) as leased_upto
+               max(c.lease_end) filter (where c.lease_id is not null and c.due_at > now()) as leased_until_offset
         from {schema}.cursor c where c.partition_id = p.id) c
     where ($1::text is null or md5(q.name) = md5($1::text) and q.name = $1::text)
       and ($2::text is null or md5(p.name) = md5($2::text) and p.name = $2::text)
@@ -26,7 +26,7 @@ with part as materialized (
     select part.*, greatest(part.first_offset, case $5::text when 'pending' then part.done
         when 'processing' then part.leased_from end) as low,
            least(part.head, case $5::text when 'completed' then coalesce(part.done, part.first_offset)
-               when 'processing' then coalesce(part.leased_upto, part.first_offset) end,
+               when 'processing' then coalesce(part.leased_until_offset, part.first_offset) end,
                  case when $7::timestamptz is not null then {schema}.offset_at(part.id, $7::timestamptz,
                      part.head) end) as high
     from part
@@ -51,15 +51,15 @@ with part as materialized (
         order by s.first_offset desc limit $8::bigint + $9::bigint) s
     order by s.created_at desc, n.id, s.first_offset desc limit $8::bigint + $9::bigint
 )
-select m.id, m.transaction_id, s.trace_ids[m.place] as trace_id, s.producers[m.place] as producer, o.message_offset,
+select m.id, m.transaction_id, s.trace_ids[m.element] as trace_id, s.producers[m.element] as producer, o.message_offset,
     c.stored_at as created_at,
        c.id as partition_id, c.name as partition, c.queue, c.namespace, c.task, c.priority, g.*,
        case when g.leased_until is not null then 'processing' when o.message_offset < c.done then 'completed'
            else 'pending' end as status
 from chosen c
 join {schema}.segment s on s.partition_id = c.id and s.first_offset = c.segment
-cross join lateral unnest(s.ids, s.transaction_ids) with ordinality as m (id, transaction_id, place)
-cross join lateral (select s.first_offset + m.place - 1 as message_offset) o
+cross join lateral unnest(s.ids, s.transaction_ids) with ordinality as m (id, transaction_id, element)
+cross join lateral (select s.first_offset + m.element - 1 as message_offset) o
 cross join lateral (
     select count(*) as groups, count(*) filter (where k.position > o.message_offset) as consumed_by,
            max(k.due_at) filter (where k.lease_id is not null and k.due_at > now() and k.position <= o.message_offset

@@ -1,7 +1,8 @@
 /* list_queues */
--- Queues with what they hold. $1 name text, null: any  $2 search text, null: any; part of the name, whatever its case
+-- Queues with the number of their messages.
+-- $1 name text, null: any  $2 search text: part of the name, case-insensitive; null: any
 -- $3 limit bigint  $4 offset bigint
--- Rows:  in order of their names; with how many there are in all.
+-- Rows:  in order of their names; with the total number of queues.
 -- Index: see functions/message_counts.sql.
 select q.*, c.*
 from (select q.*, count(*) over () as found from {schema}.queue q

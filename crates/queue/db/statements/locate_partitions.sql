@@ -1,5 +1,5 @@
 /* locate_partitions */
--- What is at the partitions of these numbers. $1 ids bigint[]
+-- Partitions by their numbers. $1 ids bigint[]
 select p.id, q.name, p.name, q.namespace, q.task, q.encryption_enabled as encrypted, q.revision
 from unnest($1::bigint[]) as n (id)
 join {schema}.partition p on p.id = n.id

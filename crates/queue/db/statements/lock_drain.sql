@@ -1,4 +1,3 @@
 /* lock_drain */
--- Waits until nobody else drains what pushes under maintenance have left, and keeps others from it until the
--- transaction ends.
+-- Takes the lock of draining buffered pushes until the end of the transaction; waits for it.
 select pg_advisory_xact_lock(hashtextextended({schema_text} || '/drain', 3))

@@ -1,5 +1,5 @@
 /* message_readers */
--- How far each consumer group is with a message. $1 partition_id bigint  $2 message_offset bigint
+-- The status of a message for each consumer group. $1 partition_id bigint  $2 message_offset bigint
 -- Index: primary key of cursor.
 select k.name, case when c.position > $2::bigint then 'completed'
                     when c.lease_id is not null and c.due_at > now()

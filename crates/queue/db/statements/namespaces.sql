@@ -1,5 +1,5 @@
 /* namespaces */
--- The namespaces that queues have, in order of their names, with what those queues hold.
+-- The namespaces of queues, in order of their names, with the number of their messages.
 -- Index: see functions/message_counts.sql, for every queue.
 select q.namespace as name, count(*) as queues, sum(c.partitions)::bigint as partitions, sum(c.total)::bigint as total,
        sum(c.unfinished)::bigint as unfinished, sum(c.processing)::bigint as processing

@@ -1,9 +1,9 @@
 /* next_waiting */
--- When the next messages outlive `ttl` or `maxWaitTimeSeconds` of their queue; now, if a deleted queue left something.
--- Rows:  one: milliseconds from now, below zero if that has passed; null if there are none.
--- Index: of segment and cursor the primary key, for partitions of queues that have one of the two. As `expired` and
---        `overdue`, which find what this announces. A leased cursor counts from the end of its lease. 10 000 such
---        partitions with three groups: 161 000 pages.
+-- When the next messages reach `ttl` or `maxWaitTimeSeconds` of their queue; now, if a deleted queue has remains.
+-- Rows:  one: milliseconds from now, negative if that has passed; null if there are none.
+-- Index: primary keys of segment and cursor, for partitions of queues with one of the two options. As `expired` and
+--        `overdue`, which find these messages. A leased cursor counts from the end of its lease. 10 000 such partitions
+--        with three groups: 161 000 pages.
 select (extract(epoch from min(n.at) - now()) * 1000)::float8
 from (
     select f.created_at + q.seconds * interval '1 s' as at

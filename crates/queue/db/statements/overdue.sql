@@ -1,6 +1,6 @@
 /* overdue */
--- Cursors before messages that have waited for longer than their queue wants, and on which nobody has a lease. $1
--- partition bigint  $2 consumer integer: the one before  $3 limit bigint
+-- Cursors without a lease whose next message has waited for longer than `maxWaitTimeSeconds` of its queue.
+-- $1 partition bigint  $2 consumer integer: the last cursor of the page before  $3 limit bigint
 -- Index: of segment and cursor the primary key, for the partitions of queues with a `maxWaitTimeSeconds`.
 select p.id, c.consumer_id
 from {schema}.queue q

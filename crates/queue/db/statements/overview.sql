@@ -1,5 +1,5 @@
 /* overview */
--- Everything there is, in numbers.
+-- Numbers of queues, namespaces, tasks, partitions, groups, leases, messages and dead letters.
 -- Index: see functions/message_counts.sql, for every queue.
 select count(*) as queues, count(distinct q.namespace) filter (where q.namespace <> '') as namespaces,
     count(distinct q.task) filter (where q.task <> '') as tasks,

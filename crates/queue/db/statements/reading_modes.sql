@@ -1,6 +1,6 @@
 /* reading_modes */
--- How queues are read: whether by anybody without a group, and by how many groups. $1 queue text  $2 namespace text  $3
--- task text; null: any
+-- How queues are read: whether without a consumer group, and by how many groups.
+-- $1 queue text  $2 namespace text  $3 task text; null: any
 select coalesce(bool_or(k.name = '__QUEUE_MODE__'), false), count(distinct k.name)
     filter (where k.name <> '__QUEUE_MODE__')
 from {schema}.queue q join {schema}.consumer k on k.queue_id = q.id

@@ -1,8 +1,10 @@
 /* required_leases */
--- The leases of these that last, one element per partition, locked so that they do so until the transaction ends; and
--- the transaction's own id. $1 leases uuid[]
+-- Those of the leases that have not expired, one element per partition, locked until the transaction ends; and the id
+-- of
+-- the transaction.
+-- $1 leases uuid[]
 -- Rows:  one: transaction text, leases uuid[], partitions bigint[], groups text[].
--- Locks: the cursors, in order; patient.
+-- Locks: the cursors, in order; waits for them.
 -- Index: cursor_lease.
 with held as materialized (
     select c.lease_id, c.partition_id, k.name

@@ -1,6 +1,6 @@
 /* retry_now */
--- Lets a message that failed come again at once, as if it never had. $1 partition_id bigint  $2 message_offset bigint
--- Rows:  the groups that wait with it.
+-- Ends the retry delay of a message, and resets its retries. $1 partition_id bigint  $2 message_offset bigint
+-- Rows:  the groups that waited.
 -- Index: primary key of cursor.
 update {schema}.cursor c set version = c.version + 1, retries = 0, due_at = now()
 from {schema}.consumer k

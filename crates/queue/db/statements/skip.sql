@@ -1,5 +1,6 @@
 /* skip */
--- Moves on to the first message that was not deleted; what failed before is gone. A lease that has nothing else ends.
+-- Moves cursors to the next message that is not deleted; the retries of a deleted message do not count. A lease without
+-- messages ends.
 -- $1 leases uuid[]
 update {schema}.cursor c
 set version = c.version + 1, position = n.position, retries = (n.position < c.suspect_until)::integer,

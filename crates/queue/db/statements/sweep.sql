@@ -1,10 +1,10 @@
 /* sweep */
--- Which of these sources have something due for their group, or no group yet: their places. $1 queues text[]  $2
--- partitions text[]  $3 namespaces text[]  $4 tasks text[]  $5 groups text[]
+-- The positions of the sources that have something due for their group, or have no such group yet.
+-- $1 queues text[]  $2 partitions text[]  $3 namespaces text[]  $4 tasks text[]  $5 groups text[]
 -- Index: names; then cursor_due, the first entry of each.
-select n.place::integer
+select n.position::integer
 from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[]) with ordinality
-    as n (queue, partition, namespace, task, group_name, place)
+    as n (queue, partition, namespace, task, group_name, position)
 where exists (
     select from {schema}.queue q
     left join {schema}.consumer k on k.queue_id = q.id and md5(k.name) = md5(n.group_name) and k.name = n.group_name

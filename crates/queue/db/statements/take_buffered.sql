@@ -1,6 +1,5 @@
 /* take_buffered */
--- The first messages that wait for the end of maintenance, in order. $1 limit bigint  $2 bytes bigint: of their
--- payloads, about
+-- The first buffered messages, in order. $1 limit bigint  $2 bytes bigint: of their payloads, about
 -- Index: primary key.
 select b.id, b.queue, b.partition, b.message_id, b.transaction_id, b.trace_id, b.producer, b.payload, b.encrypted
 from (select b.*, sum(octet_length(b.payload)) over (order by b.id) - octet_length(b.payload) as before

@@ -1,8 +1,7 @@
 /* take_dead_letters */
--- Locks dead letters to push them again, oldest first: their ids and the bytes of their payloads. $1 to $8 as in
--- list_dead_letters  $9 after bigint: the id of the last one before
--- $10 limit bigint
--- Locks: the rows, skip locked: what somebody else takes is theirs.
+-- Locks dead letters to replay them, oldest first: their ids and the bytes of their payloads.
+-- $1 to $8 as in list_dead_letters  $9 after bigint: the last id of the step before  $10 limit bigint
+-- Locks: the rows, skip locked: another replay has the locked ones.
 select d.id, octet_length(d.payload)::bigint
 from {schema}.dead_letter d
 join {schema}.queue q on q.id = d.queue_id

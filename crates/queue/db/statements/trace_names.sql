@@ -1,6 +1,6 @@
 /* trace_names */
--- The names under which something was noted, the latest first. $1 search text, null: any; part of the name, whatever
--- its case  $2 from timestamptz  $3 before timestamptz; null: any
+-- The names of traces, the latest first.
+-- $1 search text: part of the name, case-insensitive  $2 from timestamptz  $3 before timestamptz; null: any
 -- $4 limit bigint  $5 offset bigint
 -- Reads all of trace_name.
 select n.name, count(*) as traces, count(distinct (t.partition_id, t.transaction_id)) as messages, min(t.created_at)

@@ -1,6 +1,7 @@
 /* traces_named */
--- What was noted under a name, in order. $1 name text  $2 from timestamptz  $3 before timestamptz; null: any  $4 limit
--- bigint  $5 offset bigint  $6 bytes bigint: of the page, at least one of them
+-- The traces with a name, in order.
+-- $1 name text  $2 from timestamptz  $3 before timestamptz; null: any
+-- $4 limit bigint  $5 offset bigint  $6 bytes bigint: of the page, at least one trace
 -- Index: trace_name_name.
 select t.*
 from (select t.*, row_number() over (order by t.id) as nth,

@@ -1,6 +1,7 @@
 /* traces_of */
--- What was noted about a message, in order. $1 partition_id bigint  $2 transaction_id text  $3 limit bigint  $4 offset
--- bigint  $5 bytes bigint: of the page, at least one of them
+-- The traces of a message, in order.
+-- $1 partition_id bigint  $2 transaction_id text  $3 limit bigint  $4 offset bigint
+-- $5 bytes bigint: of the page, at least one trace
 -- Index: trace_message.
 select t.*
 from (select t.*, row_number() over (order by t.id) as nth,

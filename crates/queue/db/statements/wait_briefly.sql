@@ -1,4 +1,4 @@
 /* wait_briefly */
--- Waits for locks in this transaction for many times as long as a push has its partition, and no longer. Rows: one, of
--- no interest.
+-- Sets how long this transaction waits for a lock: many times as long as a push holds its partition.
+-- Rows:  one, without meaning.
 select set_config('lock_timeout', '1s', true)

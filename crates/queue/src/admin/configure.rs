@@ -1,7 +1,8 @@
-//! What can be set of a queue.
+//! The options of a queue.
 //!
-//! Most clients send most options with every `create`, whether their user asked for them or not. So an option that is not sent stays as it is, and one that is sent counts, even if it
-//! is the default. Two of the defaults that clients know are only echoed: `retryDelay` and `ttl` do nothing until somebody gives them.
+//! Most clients send most options with every `create`, whether their user asked for them or not. So an option that is
+//! not sent stays as it is, and one that is sent counts, even if it is the default. Two defaults that clients know are
+//! only echoed: `retryDelay` and `ttl` have no effect until they are set.
 
 use std::ops::RangeInclusive;
 
@@ -15,46 +16,48 @@ use crate::name::{DEFAULT_PARTITION, check, check_text, dotted};
 use crate::queues::Queues;
 use crate::storage::partition_ref::released;
 
-/// Ten years: whatever should last longer is meant to last for ever, and 0 says that.
+/// Ten years; 0 is without a limit.
 const TEN_YEARS: i64 = 10 * 365 * 86_400;
 const WEEK: i64 = 7 * 86_400;
 
-/// What to change of a queue. `None` stays as it is, or becomes the default of a new queue.
+/// Options to change. `None` stays as it is, or is the default of a new queue.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Change {
-    /// How long a pop has its messages: `leaseTime`, 300 s.
+    /// The lease time of a pop: `leaseTime`, 300 s.
     pub lease_seconds: Option<i64>,
-    /// How often a message comes again that fails, or whose lease expires: `retryLimit`, 3.
+    /// How often a message that fails, or whose lease expires, is redelivered: `retryLimit`, 3.
     pub retry_limit: Option<i64>,
-    /// How long it waits before it does: `retryDelay`. Nothing waits until this is given.
+    /// The delay before a redelivery: `retryDelay`. None until it is set.
     pub retry_delay_ms: Option<i64>,
-    /// How many messages may wait: `maxSize`; 0: any number.
+    /// The most messages that are not consumed: `maxSize`; 0: any number.
     pub max_size: Option<i64>,
-    /// After what age a message is removed, consumed or not: `ttl`. None is until this is given; 0: none.
+    /// The age at which a message is deleted, consumed or not: `ttl`. None until it is set; 0: none.
     pub ttl_seconds: Option<i64>,
-    /// Kept and echoed: every queue has dead letters.
+    /// Stored and echoed only: every queue has dead letters.
     pub dead_letter_queue: Option<bool>,
-    /// Kept and echoed, too.
+    /// Stored and echoed only.
     pub dlq_after_max_retries: Option<bool>,
-    /// Of several queues of a namespace that with the highest is read first.
+    /// Of several queues of a namespace, the one with the highest priority is read first.
     pub priority: Option<i64>,
-    /// How old a message has to be before it can be read: `delayedProcessing`.
+    /// The age at which a message can be read: `delayedProcessing`.
     pub delayed_processing_seconds: Option<i64>,
-    /// How long a partition has to be quiet before it can be read: `windowBuffer`.
+    /// How long after the last push a partition can be read: `windowBuffer`.
     pub window_buffer_seconds: Option<i64>,
-    /// After what age a message is removed, consumed or not, if `retentionEnabled`; 0: never.
+    /// The age at which a message is deleted, consumed or not, if `retentionEnabled`; 0: never.
     pub retention_seconds: Option<i64>,
-    /// After what age a message is removed that every consumer group has consumed, if `retentionEnabled`; 0: never.
+    /// The age at which a message is deleted that every consumer group has consumed, if `retentionEnabled`; 0: never.
     pub completed_retention_seconds: Option<i64>,
-    /// Whether those two count.
+    /// Whether the two options above apply.
     pub retention_enabled: Option<bool>,
     /// Whether payloads are stored encrypted from now on.
     pub encryption_enabled: Option<bool>,
-    /// How long a message waits for a consumer group before it is passed over: `maxWaitTimeSeconds`; 0: for ever.
+    /// How long a message waits for a consumer group before the group skips it: `maxWaitTimeSeconds`; 0: without limit.
     pub max_wait_time_seconds: Option<i64>,
-    /// Whether a lease that expires without an ack counts against `retryLimit`, as a failed ack does: `chargeExpiredLeases`, true. If not, its messages come again any number of times.
+    /// Whether a lease that expires without an ack counts against `retryLimit`, as a failed ack does:
+    /// `chargeExpiredLeases`, true. If not, its messages are redelivered any number of times.
     pub charge_expired_leases: Option<bool>,
-    /// After what age a message is removed that every consumer group has consumed, unless `retentionEnabled`: `consumedRetentionSeconds`, a day; 0: never.
+    /// The age at which a message is deleted that every consumer group has consumed, unless `retentionEnabled`:
+    /// `consumedRetentionSeconds`, a day; 0: never.
     pub consumed_retention_seconds: Option<i64>,
 }
 
@@ -85,18 +88,18 @@ impl Change {
     }
 }
 
-/// What is set of a queue; see [`Change`].
+/// The options of a queue; see [`Change`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// `leaseTime`.
     pub lease_seconds: i32,
     /// `retryLimit`.
     pub retry_limit: i32,
-    /// `retryDelay`, if it was given.
+    /// `retryDelay`, if it was set.
     pub retry_delay_ms: Option<i32>,
     /// `maxSize`.
     pub max_size: i64,
-    /// `ttl`, if it was given.
+    /// `ttl`, if it was set.
     pub ttl_seconds: Option<i32>,
     /// `deadLetterQueue`.
     pub dead_letter_queue: bool,
@@ -125,9 +128,9 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// What is echoed of a `retryDelay` that was never given.
+    /// The echoed `retryDelay` if it was never set.
     pub const RETRY_DELAY_MS: i32 = 1_000;
-    /// What is echoed of a `ttl` that was never given.
+    /// The echoed `ttl` if it was never set.
     pub const TTL_SECONDS: i32 = 3_600;
 
     pub(crate) fn of(row: &PgRow) -> sqlx::Result<Settings> {
@@ -153,7 +156,7 @@ impl Settings {
     }
 }
 
-/// A queue as it was configured.
+/// A configured queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Configured {
     /// Its id.
@@ -166,17 +169,19 @@ pub struct Configured {
     pub namespace: String,
     /// Its task; empty: none.
     pub task: String,
-    /// All that is set.
+    /// Its options.
     pub settings: Settings,
 }
 
 impl Queues {
-    /// Makes a queue with its default partition, or changes one. Whoever waits for it looks again.
+    /// Creates a queue with its default partition, or changes its options. Waiting pops poll again.
     ///
-    /// `namespace` and `task`: `None` stays as it is; of a new queue it is what the name says, its first two dotted parts.
+    /// `namespace` and `task`: `None` stays as it is; the default of a new queue is the first and second dotted part of
+    /// its name.
     ///
     /// # Errors
-    /// [`Error::Invalid`] names the option that cannot be meant; [`Error::NoKey`] if encryption is asked for and this process has no key. Nothing was changed then.
+    /// [`Error::Invalid`] for an invalid option; [`Error::NoKey`] if encryption is enabled and this process has no key.
+    /// Nothing was changed.
     pub async fn configure(
         &self,
         queue: &str,
@@ -193,7 +198,7 @@ impl Queues {
             inner.encryption.check(queue)?;
         }
         let (default_namespace, default_task) = dotted(queue);
-        // Checked above: all but the sizes are far from where 32 bits end.
+        // Checked above: all but `maxSize` fit into 32 bits.
         let small = |number: Option<i64>| number.map(|number| number as i32);
         let query = || {
             sqlx::query(&inner.sql.configure)
@@ -223,7 +228,7 @@ impl Queues {
         let rows = inner.db.ask("configure a queue", query).await?;
         let clash = || Error::invalid("queue", "its hash collides with that of another queue");
         let row = rows.first().ok_or_else(clash)?;
-        // What is remembered of it may have changed.
+        // Cached entries may be outdated.
         inner.partitions.forget(queue);
         let partitions = inner.open(&[(queue, DEFAULT_PARTITION)]).await?;
         let partition = partitions.first().ok_or_else(clash)?;

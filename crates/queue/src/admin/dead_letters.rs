@@ -1,9 +1,10 @@
-//! Dead letters: messages that a consumer group gave up.
+//! Dead letters: messages that failed for a consumer group.
 //!
-//! They are copies, so they outlive the retention of their queue. Replaying one pushes it to its partition as a new message, behind what is there, for every consumer group. It keeps
-//! its transaction id if that is free; but the message it once was may still be in the partition, where an id stands for one message only, and then it is called by that id, a `~`
-//! and the number of the dead letter. The push and the end of the dead letter are one transaction: it is never both, and never neither.
-
+//! They are copies, so they outlive the retention of their queue. A replay pushes a dead letter to its partition as a
+//! new message, behind the others, for every consumer group. It keeps its transaction id if that is free. If the
+//! original message is still in the partition, the new one gets that id, a `~` and the number of the dead letter. The
+//! push and the end of the dead letter are one transaction.
+//!
 use serde_json::value::RawValue;
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
@@ -20,27 +21,27 @@ use crate::produce::append::PendingHashes;
 use crate::queues::Queues;
 use crate::storage::encryption::Label;
 
-/// Dead letters of one step: of a replay one transaction, during which nobody else pushes to their partitions.
+/// Dead letters of one step. A replay step is one transaction, which locks their partitions.
 const STEP: i64 = 200;
-/// How often their ids are changed because somebody has just taken them.
+/// How often a step is repeated with other ids because one has just been used.
 const ATTEMPTS: usize = 4;
 
-/// Which dead letters. `None`: any.
+/// A filter of dead letters. `None`: any.
 #[derive(Debug, Clone, Default)]
 pub struct DeadLetterFilter {
     /// Those of a queue.
     pub queue: Option<String>,
     /// Those of partitions of this name.
     pub partition: Option<String>,
-    /// Those that a consumer group gave up.
+    /// Those of this consumer group.
     pub group: Option<String>,
     /// Those that failed at this time or later.
     pub from: Option<OffsetDateTime>,
     /// Those that failed before this time.
     pub before: Option<OffsetDateTime>,
-    /// These.
+    /// Those with these numbers.
     pub ids: Option<Vec<i64>>,
-    /// Those of a partition.
+    /// Those of this partition.
     pub partition_id: Option<PartitionId>,
     /// Those with this transaction id.
     pub transaction_id: Option<String>,
@@ -65,7 +66,7 @@ impl DeadLetterFilter {
             .bind(self.from)
             .bind(self.before)
             .bind(&self.ids)
-            // An id of another schema is one of no partition.
+            // An id of another schema matches no partition.
             .bind(self.partition_id.map(|partition| ids.number(partition).unwrap_or(-1)))
             .bind(&self.transaction_id)
     }
@@ -78,48 +79,48 @@ pub struct DeadLetter {
     pub id: i64,
     /// The id of the message.
     pub message_id: Uuid,
-    /// The producer's id of it.
+    /// The transaction id that the producer gave it.
     pub transaction_id: String,
-    /// What it belongs to.
+    /// Its id for tracing.
     pub trace_id: Option<String>,
-    /// Who pushed it.
+    /// The name of the producer.
     pub producer: Option<String>,
-    /// As it was pushed; `None` if it cannot be decrypted here.
+    /// The payload as it was pushed; `None` if it cannot be decrypted here.
     pub payload: Option<Box<RawValue>>,
     /// Its queue.
     pub queue: String,
     /// Its partition.
     pub partition: String,
-    /// The id of that.
+    /// The id of the partition.
     pub partition_id: PartitionId,
-    /// Its place there.
+    /// Its position in the partition.
     pub offset: i64,
-    /// Who gave it up.
+    /// The consumer group.
     pub group: String,
-    /// Why.
+    /// The error of the consumer.
     pub error: Option<String>,
-    /// How often it had been refused before.
+    /// How often it had been retried.
     pub retries: u32,
     /// When it was stored.
     pub created_at: OffsetDateTime,
-    /// When it was given up.
+    /// When it became a dead letter.
     pub failed_at: OffsetDateTime,
 }
 
-/// What a replay has brought.
+/// The result of a replay.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Replayed {
-    /// How many are messages again.
+    /// The number of replayed dead letters.
     pub replayed: usize,
-    /// Why others are not, each with its reason.
-    pub kept: Vec<String>,
+    /// The dead letters that were not replayed, each with the reason.
+    pub skipped: Vec<String>,
 }
 
 impl Queues {
     /// Dead letters, newest first. A page ends early if its payloads are large: it has 16 MB or one dead letter.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for what is no name; else the database's.
+    /// [`Error::Invalid`] for an invalid name; otherwise those of the database.
     pub async fn dead_letters(&self, filter: &DeadLetterFilter, page: Page) -> Result<Listed<DeadLetter>> {
         filter.check()?;
         let inner = &self.inner;
@@ -134,17 +135,18 @@ impl Queues {
         let total = |rows: &[PgRow]| rows.first().map(|row| row.try_get::<i64, _>("found")).transpose();
         let total = match total(&rows)? {
             Some(total) => total,
-            // A page behind the end does not say how many there are.
+            // An empty page does not contain the total.
             None => total(&list(Page { limit: 1, offset: 0 }).await?)?.unwrap_or_default(),
         };
         let rows = rows.iter().map(|row| self.read(row)).collect::<Result<_>>()?;
         Ok(Listed { rows, total: total as u64 })
     }
 
-    /// Pushes dead letters again, oldest first. Those that cannot be, because their queue is full or they cannot be decrypted here, stay.
+    /// Pushes dead letters again, oldest first. Those whose queue is full, or that cannot be decrypted here, stay.
     ///
     /// # Errors
-    /// [`Error::RolledBack`] if a queue is changed or under maintenance meanwhile: some may have been replayed, the others are as they were. Else the database's.
+    /// [`Error::RolledBack`] if a queue is changed or under maintenance: some may have been replayed, the others are
+    /// unchanged. Otherwise those of the database.
     pub async fn replay(&self, filter: &DeadLetterFilter) -> Result<Replayed> {
         filter.check()?;
         let inner = &self.inner;
@@ -170,10 +172,10 @@ impl Queues {
                 let (id, message_id) = (letter.id, letter.message_id);
                 after = id;
                 match (letters.iter_mut().find(|(known, ..)| *known == message_id), letter.message()) {
-                    // Given up by several groups, it comes back once.
+                    // Dead letters of several groups for one message are replayed once.
                     (Some((_, ids, _)), _) => ids.push(id),
                     (None, Some(message)) => letters.push((message_id, vec![id], message)),
-                    (None, None) => done.kept.push(format!("dead letter {id} cannot be decrypted here")),
+                    (None, None) => done.skipped.push(format!("dead letter {id} cannot be decrypted here")),
                 }
             }
             let (pushed, pending) = self.push_letters(&mut transaction, &mut letters).await?;
@@ -181,8 +183,8 @@ impl Queues {
             for ((_, ids, _), status) in letters.into_iter().zip(pushed) {
                 match status {
                     PushStatus::Queued => ended.extend(ids),
-                    PushStatus::Failed(why) => done.kept.push(format!("dead letter {}: {why}", ids[0])),
-                    _ => done.kept.push(format!("dead letter {}: its transaction id is taken", ids[0])),
+                    PushStatus::Failed(why) => done.skipped.push(format!("dead letter {}: {why}", ids[0])),
+                    _ => done.skipped.push(format!("dead letter {}: its transaction id is in use", ids[0])),
                 }
             }
             let query = sqlx::query(&inner.sql.delete_dead_letters).bind(&ended);
@@ -196,7 +198,7 @@ impl Queues {
         }
     }
 
-    /// Deletes dead letters for good; how many.
+    /// Deletes dead letters; returns their number.
     ///
     /// # Errors
     /// As [`dead_letters`](Self::dead_letters).
@@ -214,8 +216,8 @@ impl Queues {
         }
     }
 
-    /// Pushes letters in their order; those whose transaction ids are taken under another, which they have afterwards. And what to remember when the transaction
-    /// is committed.
+    /// Pushes dead letters in their order. Those whose transaction id is used are renamed and pushed under the new one.
+    /// Also returns the hashes to cache after the commit.
     async fn push_letters(
         &self,
         transaction: &mut PgTransaction<'_>,
@@ -224,7 +226,7 @@ impl Queues {
         let mut attempt = 0;
         loop {
             attempt += 1;
-            // To be undone if an id turns out to be taken: in the second attempt the letter comes under another, at its place.
+            // Rolled back if an id is used: the next attempt pushes the dead letter under another id, in its order.
             let mut savepoint = transaction.begin().await?;
             let messages: Vec<NewMessage> = letters.iter().map(|(.., message)| message.clone()).collect();
             let mut pending = PendingHashes::default();
@@ -251,7 +253,7 @@ impl Queues {
             transaction_id: &transaction_id,
             id: message_id,
         };
-        // No trouble of its own: it was one when it became a dead letter.
+        // The failure was reported when the message became a dead letter.
         let payload = inner.encryption.open(row.try_get("encrypted")?, &label, row.try_get("payload")?).ok().flatten();
         Ok(DeadLetter {
             id: row.try_get("id")?,
@@ -274,7 +276,7 @@ impl Queues {
 }
 
 impl DeadLetter {
-    /// As a message to push. `None`: it cannot be decrypted here.
+    /// The message to push. `None`: it cannot be decrypted here.
     fn message(self) -> Option<NewMessage> {
         Some(NewMessage {
             queue: self.queue,
@@ -288,11 +290,11 @@ impl DeadLetter {
 }
 
 impl NewMessage {
-    /// Gives it an id that no other dead letter gets.
+    /// Gives it a transaction id that no other dead letter gets.
     fn rename(&mut self, number: i64) {
         let end = format!("~{number}");
         let given = self.transaction_id.take().unwrap_or_default();
-        let kept: String = given.chars().take(LENGTH_MAX - end.len()).collect();
-        self.transaction_id = Some(kept + &end);
+        let start: String = given.chars().take(LENGTH_MAX - end.len()).collect();
+        self.transaction_id = Some(start + &end);
     }
 }

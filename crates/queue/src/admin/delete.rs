@@ -1,7 +1,7 @@
-//! Removing queues, and the messages of queues.
+//! Deleting queues, and the messages of queues.
 //!
-//! A queue may hold millions of messages, and nobody should wait for all of them to go. So a queue is gone with one short transaction, and what it has left is removed in small steps,
-//! by who asked for it and, if that process ends before it is done, by whoever keeps house.
+//! A queue may have millions of messages. So a short transaction deletes the queue, and its remains are deleted in
+//! small steps, by the process that was asked or, if that ends before it is done, by housekeeping.
 
 use sqlx::Row;
 
@@ -12,16 +12,16 @@ use crate::queues::{Inner, Queues};
 
 /// Rows of one step: some milliseconds.
 const STEP: i32 = 1_000;
-/// Segments of one partition in one step, as long as nobody can push to it.
+/// Segments of one partition in one step, during which pushes to it wait.
 pub(crate) const SEGMENTS: i32 = 200;
 /// Partitions of one step, all of which are locked until it ends.
 pub(crate) const PARTITIONS: usize = 20;
 
 impl Queues {
-    /// Deletes a queue with all it has. `false`: there was none. Whoever pushes to it afterwards makes it anew.
+    /// Deletes a queue with its messages and groups. `false`: there was none. A later push creates it again.
     ///
     /// # Errors
-    /// [`Error::Invalid`](crate::Error::Invalid) for what is no name; else the database's.
+    /// [`Error::Invalid`](crate::Error::Invalid) for an invalid name; otherwise those of the database.
     pub async fn delete_queue(&self, queue: &str) -> Result<bool> {
         check("queue", queue)?;
         let inner = &self.inner;
@@ -38,14 +38,15 @@ impl Queues {
             if let Err(error) = queues.inner.delete_removed().await {
                 tracing::warn!(
                     error = reveille_pg::causes(&error),
-                    "a deleted queue has left something; it is removed later"
+                    "deleting the messages of a removed queue failed; housekeeping retries it"
                 );
             }
         });
         Ok(true)
     }
 
-    /// Removes all messages that a queue, or one of its partitions, has now. Consumer groups go on with what comes next. How many there were; `None`: there is no such queue.
+    /// Deletes all messages that a queue, or one of its partitions, has now. Consumer groups continue with the next
+    /// message. Returns the number of messages; `None`: there is no such queue.
     ///
     /// # Errors
     /// As [`delete_queue`](Self::delete_queue).
@@ -65,7 +66,7 @@ impl Queues {
     }
 }
 
-/// Where a partition begins and ends.
+/// The offsets at which a partition begins and ends.
 pub(crate) struct Head {
     pub(crate) partition: i64,
     pub(crate) next: i64,
@@ -85,12 +86,13 @@ impl Inner {
         rows.iter().map(|row| Ok(Head { partition: row.try_get(0)?, next: row.try_get(2)? })).collect()
     }
 
-    /// Removes what partitions have before an offset, step by step; how many messages. Who is pushing there is waited for.
+    /// Deletes the messages of partitions before an offset, step by step, waiting for concurrent pushes. Returns their
+    /// number.
     pub(crate) async fn trim(&self, mut tasks: Vec<(i64, i64)>) -> Result<u64> {
         let mut removed = 0;
         while !tasks.is_empty() {
-            let (partitions, uptos): (Vec<i64>, Vec<i64>) = tasks.iter().copied().unzip();
-            let query = || sqlx::query(&self.sql.trim).bind(&partitions).bind(&uptos).bind(SEGMENTS).bind(true);
+            let (partitions, ends): (Vec<i64>, Vec<i64>) = tasks.iter().copied().unzip();
+            let query = || sqlx::query(&self.sql.trim).bind(&partitions).bind(&ends).bind(SEGMENTS).bind(true);
             let rows = self.db.ask("remove messages", query).await?;
             let mut unfinished = Vec::new();
             for row in rows {
@@ -104,10 +106,11 @@ impl Inner {
         Ok(removed)
     }
 
-    /// Removes what deleted queues have left, until nothing is, or others are at it.
+    /// Deletes the remains of deleted queues, until none is left or another server is deleting them.
     pub(crate) async fn delete_removed(&self) -> Result<()> {
         loop {
-            let rows = self.db.ask("sweep", || sqlx::query(&self.sql.delete_removed).bind(STEP)).await?;
+            let rows =
+                self.db.ask("delete removed queues", || sqlx::query(&self.sql.delete_removed).bind(STEP)).await?;
             if rows.first().map(|row| row.try_get::<Option<i32>, _>(0)).transpose()?.flatten().is_none() {
                 return Ok(());
             }

@@ -1,8 +1,8 @@
-//! What operators watch of the queues: how much waits, for whom, for how long, and what was given up.
+//! Statistics for monitoring: backlogs, their ages, and dead letters.
 //!
-//! Monitoring asks for this for ever, so it must cost little and nothing at all while nothing happens: see
-//! [`reveille_wake::Snapshot`]. The number of queues and groups is up to users, and a time series for each would be up to them too:
-//! the largest are told by themselves and the others as one sum.
+//! Monitoring reads them at intervals forever, so they are cheap, and cost nothing while nothing happens: see
+//! [`reveille_wake::Snapshot`]. The number of queues and groups is up to users, and so would be the number of time
+//! series. So the largest have entries of their own, and the others one entry together.
 
 use std::time::Duration;
 
@@ -11,44 +11,45 @@ use sqlx::Row;
 use sqlx::postgres::PgRow;
 
 use crate::queues::Queues;
+use crate::storage::statements::unknown_word;
 
-/// Dead letters of a queue that are counted; more are reported as so many. An index entry is read for each.
+/// Dead letters of a queue that are counted; the count stops there. An index entry is read for each.
 pub const DEAD_LETTERS_COUNTED: u32 = 10_000;
 
-/// What waits in queues, and for whom.
+/// The backlogs of queues and consumer groups.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Figures {
-    /// The queues in which most waits, and at last the others as one.
+    /// The queues with the largest backlogs, and the others as one entry.
     pub queues: Vec<QueueFigures>,
-    /// The consumer groups that lag most, and at last the others as one.
+    /// The consumer groups with the largest lags, and the others as one entry.
     pub groups: Vec<GroupFigures>,
 }
 
-/// A queue, or the sum of those that are not told by themselves.
+/// A queue, or the sum of the others.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueueFigures {
     /// Its name; `None`: the others.
     pub queue: Option<String>,
-    /// How many queues this is: 1 but for the others.
+    /// The number of queues: 1, except for the others.
     pub queues: u64,
-    /// Partitions.
+    /// The number of partitions.
     pub partitions: u64,
-    /// Messages that some group has not ended; where there is no group, all.
+    /// Messages that a group has not consumed; without groups, all.
     pub depth: u64,
-    /// For how long the oldest of them had waited when this was read.
+    /// The age of the oldest of them when this was read.
     pub oldest: Option<Duration>,
     /// Dead letters, [`DEAD_LETTERS_COUNTED`] of each queue at most.
     pub dead_letters: u64,
 }
 
-/// A consumer group of a queue, or the sum of those that are not told by themselves.
+/// A consumer group of a queue, or the sum of the others.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GroupFigures {
     /// Its queue and its name; `None`: the others.
     pub group: Option<(String, String)>,
-    /// Messages it has not ended.
+    /// Messages that it has not consumed.
     pub lag: u64,
-    /// For how long the oldest of them had waited when this was read.
+    /// The age of the oldest of them when this was read.
     pub oldest: Option<Duration>,
 }
 
@@ -60,18 +61,20 @@ impl Figures {
             let seconds: Option<f64> = row.try_get("oldest")?;
             let oldest = seconds.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default());
             let queue: Option<String> = row.try_get("queue")?;
-            if row.try_get::<&str, _>("kind")? == "queue" {
-                figures.queues.push(QueueFigures {
+            match row.try_get("kind")? {
+                "queue" => figures.queues.push(QueueFigures {
                     queue,
                     queues: count("sources")?,
                     partitions: count("partitions")?,
                     depth: count("waiting")?,
                     oldest,
                     dead_letters: count("dead_letters")?,
-                });
-            } else {
-                let group = queue.zip(row.try_get("consumer")?);
-                figures.groups.push(GroupFigures { group, lag: count("waiting")?, oldest });
+                }),
+                "group" => {
+                    let group = queue.zip(row.try_get("consumer")?);
+                    figures.groups.push(GroupFigures { group, lag: count("waiting")?, oldest });
+                }
+                unknown => return Err(unknown_word("kind of statistics", unknown).into()),
             }
         }
         figures.queues.sort_by_key(|figures| (figures.queue.is_none(), std::cmp::Reverse(figures.depth)));
@@ -81,11 +84,11 @@ impl Figures {
 }
 
 impl Queues {
-    /// What waits in queues and for groups: `top` of each by themselves, the others summed up. Read again only if something has
-    /// happened since; `None` if it could not be read yet.
+    /// The backlogs: `top` queues and groups with entries of their own, the others summed up. Read again only if
+    /// something has happened since; `None` if it could not be read yet.
     ///
     /// # Cancel safety
-    /// A reading that has begun goes on.
+    /// A query that has begun continues.
     pub async fn figures(&self, top: u32) -> Option<Aged<Figures>> {
         let inner = self.inner.clone();
         let activity = inner.wake.activity();
@@ -96,7 +99,7 @@ impl Queues {
         self.inner.figures.get(activity, read).await
     }
 
-    /// How many readings of [`figures`](Self::figures) have failed.
+    /// The number of failed queries of [`figures`](Self::figures).
     pub fn failed_figures(&self) -> u64 {
         self.inner.figures.failures()
     }

@@ -1,9 +1,11 @@
-//! Maintenance: pushes that are kept aside, and pops that find nothing.
+//! Maintenance: pushes that are buffered, and pops that find nothing.
 //!
-//! While pushes are under maintenance messages are kept in a table of their own, in order, and nothing touches the log. Its end drains them into their partitions. Three things could go
-//! wrong: a message is lost or comes twice when the process ends in between, so each step is one transaction, in which messages are pushed and no longer kept; a new message overtakes
-//! those that wait, so the switch is turned only when none waits any more, under a lock that nobody can keep another message against; and a producer that is faster than the drain
-//! would make it last for ever, so the last step is done under that lock, too.
+//! During push maintenance messages are stored in a table of their own, in order, and the segments are not changed. Its
+//! end pushes them to their partitions. Each step is one transaction that pushes messages and deletes them from the
+//! buffer, so that a process that dies loses and repeats none. The switch is turned when the buffer is empty, under a
+//! lock that blocks the buffering of further messages, so that no new message overtakes a buffered one. The last step
+//! runs under that lock, too, because a fast producer would otherwise make the drain endless.
+//!
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,39 +17,39 @@ use uuid::Uuid;
 
 use crate::error::{Error, Result};
 use crate::name::hash;
-use crate::produce::append::{PendingHashes, PushWrite, StoredMessage};
-use crate::produce::push_outcome::PushOutcome;
+use crate::produce::append::PendingHashes;
+use crate::produce::push_write::{PushOutcome, PushWrite, StoredMessage};
 use crate::queues::Queues;
 use crate::storage::encryption::Label;
 use crate::storage::partition_ref::PartitionRef;
 
 /// Messages of one step of a drain.
 const STEP: i64 = 500;
-/// And their bytes.
+/// Bytes of one step.
 const STEP_BYTES: i64 = 4 << 20;
-/// How often a step is tried whose partitions are not what they were.
+/// How often a step is repeated because a partition has changed.
 const REOPENED_MAX: usize = 5;
 
-/// What is under maintenance.
+/// The state of maintenance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Maintenance {
-    /// Pushes are kept aside.
+    /// Pushes are buffered.
     pub push: bool,
     /// Pops find nothing.
     pub pop: bool,
-    /// How many messages are kept aside.
+    /// The number of buffered messages.
     pub buffered: u64,
-    /// How many bytes their payloads have.
+    /// The bytes of their payloads.
     pub buffered_bytes: u64,
-    /// Since when the oldest of them is.
+    /// When the oldest of them was pushed.
     pub oldest_at: Option<OffsetDateTime>,
 }
 
 impl Queues {
-    /// What is under maintenance, on all servers of this schema.
+    /// The state of maintenance, which all servers of the schema share.
     ///
     /// # Errors
-    /// The database's.
+    /// Those of the database.
     pub async fn maintenance(&self) -> Result<Maintenance> {
         let inner = &self.inner;
         let rows = inner.db.ask("ask for maintenance", || sqlx::query(&inner.sql.maintenance)).await?;
@@ -61,10 +63,11 @@ impl Queues {
         })
     }
 
-    /// Begins or ends the maintenance of pops, for all servers of this schema: while it lasts nobody gets anything. When it ends everybody looks again.
+    /// Begins or ends pop maintenance for all servers of the schema: pops find nothing until it ends. Then all waiting
+    /// pops poll again.
     ///
     /// # Errors
-    /// The database's.
+    /// Those of the database.
     pub async fn set_pop_maintenance(&self, on: bool) -> Result<()> {
         let inner = &self.inner;
         inner.db.ask("maintain pops", || sqlx::query(&inner.sql.set_maintenance).bind("pop").bind(on)).await?;
@@ -74,11 +77,12 @@ impl Queues {
         Ok(())
     }
 
-    /// Begins or ends the maintenance of pushes, for all servers of this schema: while it lasts messages are kept aside. Its end pushes them, in their order, and then returns; messages
-    /// that come meanwhile are kept aside, too, behind those.
+    /// Begins or ends push maintenance for all servers of the schema: messages are buffered until it ends. Its end
+    /// pushes them in their order, and then returns; messages that arrive meanwhile are buffered behind them.
     ///
     /// # Errors
-    /// [`Error::NoKey`] or [`Error::WrongKey`] if one of them cannot be sealed as its queue wants it now: the maintenance goes on, and nothing is lost. Else the database's, likewise.
+    /// [`Error::NoKey`] or [`Error::WrongKey`] if a message cannot be encrypted as its queue now requires; otherwise
+    /// those of the database. Maintenance continues, and no message is lost.
     ///
     /// # Cancel safety
     /// Dropping the future does not end the drain.
@@ -95,7 +99,7 @@ impl Queues {
 
     async fn drain(&self) -> Result<()> {
         let mut failures = 0;
-        // First what there is, step by step; then what has come since, and the end.
+        // First the buffered messages, step by step; then those that have arrived since, and the switch.
         let mut last = false;
         loop {
             match self.drain_step(last).await {
@@ -107,7 +111,8 @@ impl Queues {
         }
     }
 
-    /// Pushes some of what is kept aside; whether that was all there was. The last step pushes all, which cannot become more meanwhile, and turns the switch.
+    /// Pushes one step of the buffered messages; returns whether they were all. The last step pushes all, blocks
+    /// further ones, and turns the switch.
     async fn drain_step(&self, last: bool) -> Result<bool> {
         let inner = &self.inner;
         let mut transaction = inner.db.begin().await?;
@@ -133,7 +138,7 @@ impl Queues {
         }
     }
 
-    /// Pushes messages that were kept aside, and keeps them no longer; how many bytes their payloads have.
+    /// Pushes buffered messages and deletes them from the buffer; returns the bytes of their payloads.
     async fn push_buffered(
         &self,
         transaction: &mut PgTransaction<'_>,
@@ -173,7 +178,7 @@ impl Queues {
         Ok(writes.iter().flat_map(|write| &write.messages).map(|message| message.payload.len()).sum())
     }
 
-    /// A message that was kept aside, sealed as its queue wants it now.
+    /// A buffered message, encrypted as its queue now requires.
     fn stored_message(&self, row: &PgRow, partition: &Arc<PartitionRef>) -> Result<StoredMessage> {
         let encryption = &self.inner.encryption;
         let (encrypted, mut payload): (bool, Vec<u8>) = (row.try_get("encrypted")?, row.try_get("payload")?);

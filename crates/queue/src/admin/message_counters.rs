@@ -1,53 +1,55 @@
-//! How many messages this process has counts, by queue and consumer group.
+//! Counters of messages by queue and consumer group, since the start of the process.
 //!
-//! Alerts on rates need counters that never fall, and reading them must cost no statement: they are counted here, where outcomes become known. The names are users', so their number has a
-//! bound: those that came first have counts of their own, and the others one together. First come, because a counter falls when its name moves from one to the other.
+//! Alerts on rates need counters that never fall, and reading them must send no statement: so messages are counted
+//! here, when outcomes become known. Names are up to users, so their number is bounded: the first names have counters
+//! of their own, the others one together. A name never moves from one to the other, because its counter would fall.
 //!
-//! What a program does in a transaction of its own (`push_in`, `ack_in`) is not counted: whether it commits is not heard here.
+//! Messages of `push_in` and `ack_in` are not counted: this process does not learn whether those transactions commit.
 
 use std::collections::HashMap;
 
 use crate::queues::Queues;
 use parking_lot::{Mutex, MutexGuard};
 
-/// Queues with counts of their own, and consumer groups: the most that monitoring may ask for, about 200 bytes each and their names.
+/// Queues, and consumer groups, with counters of their own: the most that monitoring may ask for, about 200 bytes each
+/// and their names.
 pub const COUNTED_MAX: usize = 1_000;
 
-/// What was counted since the start of the process.
+/// The counters since the start of the process.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MessageCounts {
-    /// The queues that came first, and at last the others as one.
+    /// The first queues, and the others as one entry.
     pub queues: Vec<QueueCounts>,
-    /// The consumer groups that came first, and at last the others as one.
+    /// The first consumer groups, and the others as one entry.
     pub groups: Vec<GroupMessageCounts>,
 }
 
-/// What was counted of a queue.
+/// The counter of a queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueCounts {
     /// Its name; `None`: the others.
     pub queue: Option<String>,
-    /// Messages that were stored. A duplicate is not.
+    /// Stored messages, without duplicates.
     pub pushed: u64,
 }
 
-/// What was counted of a consumer group.
+/// The counters of a consumer group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupMessageCounts {
     /// Its queue and its name; `None`: the others.
     pub group: Option<(String, String)>,
-    /// What became of messages.
+    /// The counters.
     pub counts: GroupCounts,
 }
 
-/// What became of messages of a consumer group.
+/// The counters of a consumer group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GroupCounts {
-    /// Given to a consumer; one that comes again counts again.
+    /// Delivered to a consumer, including redeliveries.
     pub delivered: u64,
-    /// Completed, those that a later ack or `autoAck` ended included.
+    /// Completed, including messages covered by a later ack or `autoAck`.
     pub acked: u64,
-    /// Refused by a consumer as failed, to come again.
+    /// Acked as failed.
     pub failed: u64,
     /// Made dead letters.
     pub dead_lettered: u64,
@@ -62,19 +64,19 @@ impl GroupCounts {
     }
 }
 
-/// The counts of a process.
+/// The counters of this process.
 #[derive(Debug, Default)]
 pub(crate) struct MessageCounters(Mutex<Counted>);
 
 #[derive(Debug, Default)]
 struct Counted {
-    /// In the order in which they came.
+    /// In the order of their first message.
     queues: Vec<(String, u64)>,
     groups: Vec<((String, String), GroupCounts)>,
-    /// Where they are, by queue; groups by their names.
+    /// Their indexes, by queue; groups by name.
     queue_at: HashMap<String, usize>,
     group_at: HashMap<String, HashMap<String, usize>>,
-    /// Of those beyond the bound. `None`: there are none.
+    /// Those beyond the bound. `None`: there are none.
     other_queues: Option<u64>,
     other_groups: Option<GroupCounts>,
 }
@@ -84,26 +86,26 @@ impl MessageCounters {
         self.0.lock()
     }
 
-    /// Messages of a queue were stored.
+    /// Counts stored messages.
     pub(crate) fn pushed(&self, queue: &str, messages: usize) {
         if messages > 0 {
             self.counted().add_to_queue(queue, messages as u64);
         }
     }
 
-    /// Something became of messages of a consumer group.
+    /// Counts messages of a consumer group.
     pub(crate) fn add(&self, queue: &str, group: &str, counts: GroupCounts) {
         if counts != GroupCounts::default() {
             self.counted().add_to_group(queue, group, counts);
         }
     }
 
-    /// Messages became dead letters of a consumer group.
+    /// Counts dead letters of a consumer group.
     pub(crate) fn dead_lettered(&self, queue: &str, group: &str, messages: usize) {
         self.add(queue, group, GroupCounts { dead_lettered: messages as u64, ..GroupCounts::default() });
     }
 
-    /// The first `top` of each by themselves, and the others as one.
+    /// The first `top` of each, and the others as one entry.
     fn read(&self, top: usize) -> MessageCounts {
         let counted = self.counted();
         let (queues, more_queues) = counted.queues.split_at(top.min(counted.queues.len()));
@@ -157,7 +159,8 @@ impl Counted {
 }
 
 impl Queues {
-    /// What was counted since the start of the process: the first `top` queues and groups by themselves, the others summed up. It sends no statement.
+    /// The counters since the start of the process: the first `top` queues and groups, the others summed up. It sends
+    /// no statement.
     pub fn message_counts(&self, top: u32) -> MessageCounts {
         self.inner.counters.read(top as usize)
     }
@@ -167,8 +170,8 @@ impl Queues {
 mod tests {
     use super::*;
 
-    /// A sum over all samples is the whole, and no sample falls: neither beyond the bound of names nor beyond those that are asked for.
-    /// More queues and groups than the bound are counted twice, and read with several limits in between.
+    /// The sum of all entries is the total, and no entry falls, with more names than the bound, and with several
+    /// limits. More queues and groups than the bound are counted twice, and read in between.
     #[test]
     fn names_beyond_the_bound_are_counted_together() {
         let counters = MessageCounters::default();
@@ -195,9 +198,9 @@ mod tests {
         }
     }
 
-    /// Nothing is counted under a name that nothing happened to.
+    /// Names without messages have no entry.
     #[test]
-    fn what_is_nothing_has_no_sample() {
+    fn zero_messages_add_no_entry() {
         let counters = MessageCounters::default();
         counters.pushed("q", 0);
         counters.add("q", "g", GroupCounts::default());

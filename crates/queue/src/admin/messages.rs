@@ -1,7 +1,7 @@
-//! Looking at messages, and changing what becomes of one.
+//! Inspecting, deleting and retrying single messages.
 //!
-//! Messages are packed into segments that others read by position, so a message that is deleted leaves its place behind, empty: no offset changes, no cursor moves, and a reader passes
-//! over it. Its transaction id is free again with that.
+//! Messages are stored in segments and found by their position. So a deleted message leaves an empty position: no
+//! offset changes, no cursor moves, and consumers skip it. Its transaction id is free again.
 
 use serde_json::value::RawValue;
 use sqlx::Row;
@@ -17,20 +17,21 @@ use crate::name::{QUEUE_MODE, check, check_text, hash};
 use crate::queues::Queues;
 use crate::storage::encryption::Label;
 use crate::storage::partition_ref::released;
+use crate::storage::statements::unknown_word;
 
-/// What becomes of a message.
+/// How far a message has been consumed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MessageStatus {
-    /// Some consumer group has still to read it, or there is none.
+    /// A consumer group has not consumed it, or there is no group.
     Pending,
-    /// Somebody has a lease on it.
+    /// It is leased.
     Processing,
-    /// Every consumer group has ended it.
+    /// Every consumer group has consumed it.
     Completed,
 }
 
 impl MessageStatus {
-    /// As it is written.
+    /// Its name in the API.
     pub fn name(self) -> &'static str {
         match self {
             MessageStatus::Pending => "pending",
@@ -39,16 +40,17 @@ impl MessageStatus {
         }
     }
 
-    fn of(name: &str) -> MessageStatus {
+    fn of(name: &str) -> sqlx::Result<MessageStatus> {
         match name {
-            "completed" => MessageStatus::Completed,
-            "processing" => MessageStatus::Processing,
-            _ => MessageStatus::Pending,
+            "pending" => Ok(MessageStatus::Pending),
+            "processing" => Ok(MessageStatus::Processing),
+            "completed" => Ok(MessageStatus::Completed),
+            unknown => Err(unknown_word("message status", unknown)),
         }
     }
 }
 
-/// Which messages. `None`: any.
+/// A filter of messages. `None`: any.
 #[derive(Debug, Clone, Default)]
 pub struct MessageFilter {
     /// Those of a queue.
@@ -59,11 +61,11 @@ pub struct MessageFilter {
     pub namespace: Option<String>,
     /// Those of queues of a task.
     pub task: Option<String>,
-    /// Those that have come so far.
+    /// Those with this status.
     pub status: Option<MessageStatus>,
-    /// Those that are not older.
+    /// Those stored at this time or later.
     pub from: Option<OffsetDateTime>,
-    /// Those that are older.
+    /// Those stored before this time.
     pub before: Option<OffsetDateTime>,
 }
 
@@ -75,16 +77,16 @@ impl MessageFilter {
     }
 }
 
-/// A message, and what becomes of it.
+/// A message without its payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MessageState {
     /// Its id.
     pub id: Uuid,
-    /// The producer's id of it.
+    /// The transaction id that the producer gave it.
     pub transaction_id: String,
-    /// What it belongs to.
+    /// Its id for tracing.
     pub trace_id: Option<String>,
-    /// Who pushed it.
+    /// The name of the producer.
     pub producer: Option<String>,
     /// Its partition's id.
     pub partition_id: PartitionId,
@@ -92,13 +94,13 @@ pub struct MessageState {
     pub partition: String,
     /// Its queue.
     pub queue: String,
-    /// The namespace of that.
+    /// The namespace of its queue.
     pub namespace: String,
-    /// The task of that.
+    /// The task of its queue.
     pub task: String,
-    /// The priority of that.
+    /// The priority of its queue.
     pub priority: i32,
-    /// Its place in the partition.
+    /// Its position in the partition.
     pub offset: i64,
     /// When it was stored.
     pub created_at: OffsetDateTime,
@@ -130,37 +132,37 @@ pub struct ListedMessage {
     pub message: MessageState,
     /// How far it has come.
     pub status: MessageStatus,
-    /// How many consumer groups read its partition.
+    /// The number of consumer groups that read its partition.
     pub groups: u64,
-    /// How many of them have ended it.
+    /// The number of them that have consumed it.
     pub consumed_by: u64,
-    /// Until when somebody has it.
+    /// The end of its lease, if it is leased.
     pub leased_until: Option<OffsetDateTime>,
 }
 
 /// How queues are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadingMode {
-    /// Somebody reads without a consumer group.
+    /// A consumer reads without a consumer group.
     pub without_group: bool,
-    /// How many consumer groups read.
+    /// The number of consumer groups.
     pub groups: u64,
 }
 
-/// How far a consumer group is with a message.
+/// The status of a message for a consumer group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reader {
     /// The group.
     pub group: String,
-    /// How far.
+    /// The status.
     pub status: MessageStatus,
-    /// Until when somebody has it.
+    /// The end of its lease, if it is leased.
     pub leased_until: Option<OffsetDateTime>,
-    /// How often it was refused, if it is the first the group has to read.
+    /// How often it has been retried, if it is the first that the group has to read.
     pub retries: u32,
 }
 
-/// All about a message.
+/// A message with its payload and readers.
 #[derive(Debug, Clone)]
 pub struct MessageDetail {
     /// The message.
@@ -185,18 +187,18 @@ impl MessageDetail {
     }
 }
 
-/// What trying again has brought.
+/// The result of a retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retried {
-    /// So many dead letters are messages again.
+    /// The number of dead letters that were replayed.
     Replayed(usize),
-    /// So many consumer groups that waited to try it again may do so now.
+    /// The number of consumer groups that can read it now, before the end of their retry delay.
     Released(usize),
-    /// There is such a message, and nothing to try again.
+    /// The message exists, and there is nothing to retry.
     Nothing,
 }
 
-/// Where a message is.
+/// A message, and its position in the database.
 struct Found {
     message: MessageState,
     partition: i64,
@@ -210,7 +212,7 @@ impl Queues {
     /// Messages, newest first. A page may be shorter than asked for where messages were deleted.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for what is no name; else the database's.
+    /// [`Error::Invalid`] for an invalid name; otherwise those of the database.
     pub async fn messages(&self, filter: &MessageFilter, page: Page) -> Result<Vec<ListedMessage>> {
         filter.check()?;
         let inner = &self.inner;
@@ -229,7 +231,7 @@ impl Queues {
         let listed = |row: &PgRow| {
             Ok(ListedMessage {
                 message: MessageState::of(row, inner.ids)?,
-                status: MessageStatus::of(row.try_get("status")?),
+                status: MessageStatus::of(row.try_get("status")?)?,
                 groups: row.try_get::<i64, _>("groups")? as u64,
                 consumed_by: row.try_get::<i64, _>("consumed_by")? as u64,
                 leased_until: row.try_get("leased_until")?,
@@ -238,10 +240,10 @@ impl Queues {
         inner.db.ask("list messages", query).await?.iter().map(listed).collect()
     }
 
-    /// How the queues that a filter means are read.
+    /// How the queues of a filter are read.
     ///
     /// # Errors
-    /// The database's.
+    /// Those of the database.
     pub async fn reading_mode(&self, filter: &MessageFilter) -> Result<ReadingMode> {
         filter.check()?;
         let inner = &self.inner;
@@ -249,15 +251,15 @@ impl Queues {
             let query = sqlx::query(&inner.sql.reading_modes).bind(&filter.queue);
             query.bind(&filter.namespace).bind(&filter.task)
         };
-        let rows = inner.db.ask("find out how queues are read", query).await?;
+        let rows = inner.db.ask("find reading modes", query).await?;
         let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
         Ok(ReadingMode { without_group: row.try_get(0)?, groups: row.try_get::<i64, _>(1)? as u64 })
     }
 
-    /// All about a message. `None`: there is none, or no more; it may still be a [dead letter](Self::dead_letters).
+    /// A message with its payload and readers. `None`: it does not exist, or is only a dead letter.
     ///
     /// # Errors
-    /// [`Error::WrongKey`] if its key is not here, [`Error::Damaged`] if no key opens it; else the database's.
+    /// [`Error::WrongKey`] or [`Error::Damaged`] if it cannot be decrypted; otherwise those of the database.
     pub async fn message(&self, partition: PartitionId, transaction_id: &str) -> Result<Option<MessageDetail>> {
         let Some(found) = self.find(partition, transaction_id).await? else { return Ok(None) };
         let inner = &self.inner;
@@ -265,7 +267,7 @@ impl Queues {
         let reader = |row: &PgRow| {
             Ok(Reader {
                 group: row.try_get("name")?,
-                status: MessageStatus::of(row.try_get("status")?),
+                status: MessageStatus::of(row.try_get("status")?)?,
                 leased_until: row.try_get("leased_until")?,
                 retries: row.try_get::<i32, _>("retries")? as u32,
             })
@@ -281,10 +283,10 @@ impl Queues {
         Ok(Some(MessageDetail { message: found.message, payload, readers }))
     }
 
-    /// Deletes a message: nobody reads it any more, and its transaction id may come again. Whoever has it may still ack it. `false`: there is none.
+    /// Deletes a message, whose transaction id is free again. A consumer that has it may still ack it. `false`: none.
     ///
     /// # Errors
-    /// The database's.
+    /// Those of the database.
     pub async fn delete_message(&self, partition: PartitionId, transaction_id: &str) -> Result<bool> {
         let Some(found) = self.find(partition, transaction_id).await? else { return Ok(false) };
         let inner = &self.inner;
@@ -297,19 +299,19 @@ impl Queues {
         Ok(erased)
     }
 
-    /// Makes a message a dead letter of the queue itself: no consumer group reads it any more. `false`: there is none.
+    /// Makes a message a dead letter: no consumer group reads it any more. `false`: there is none.
     ///
     /// # Errors
-    /// The database's.
-    pub async fn bury_message(&self, partition: PartitionId, transaction_id: &str, why: &str) -> Result<bool> {
+    /// Those of the database.
+    pub async fn make_dead_letter(&self, partition: PartitionId, transaction_id: &str, why: &str) -> Result<bool> {
         let Some(Found { message, .. }) = self.find(partition, transaction_id).await? else { return Ok(false) };
-        let buried = self.bury(partition, message.offset, message.id, transaction_id, why).await?;
-        self.inner.counters.dead_lettered(&message.queue, QUEUE_MODE, usize::from(buried));
-        Ok(buried)
+        let is_done = self.dead_letter_at(partition, message.offset, message.id, transaction_id, why).await?;
+        self.inner.counters.dead_lettered(&message.queue, QUEUE_MODE, usize::from(is_done));
+        Ok(is_done)
     }
 
-    /// As [`bury_message`](Self::bury_message), of one whose place is known.
-    pub(crate) async fn bury(
+    /// As [`make_dead_letter`](Self::make_dead_letter), for a message at a known offset.
+    pub(crate) async fn dead_letter_at(
         &self,
         partition: PartitionId,
         offset: i64,
@@ -321,15 +323,15 @@ impl Queues {
         let Some(number) = inner.ids.number(partition) else { return Ok(false) };
         let why = why.replace('\0', "\u{fffd}");
         let query = || {
-            let query = sqlx::query(&inner.sql.bury_message).bind(number).bind(offset);
+            let query = sqlx::query(&inner.sql.make_dead_letter).bind(number).bind(offset);
             query.bind(id).bind(QUEUE_MODE).bind(&why)
         };
-        let buried = !inner.db.ask("bury a message", query).await?.is_empty();
+        let is_done = !inner.db.ask("make a dead letter", query).await?.is_empty();
         inner.dedup_cache().unlearn(number, hash(transaction_id), offset);
-        Ok(buried)
+        Ok(is_done)
     }
 
-    /// Lets a message come again: its dead letters are pushed anew, or who waits to try it again does so now. `None`: there is no such message.
+    /// Retries a message: replays its dead letters, or ends its retry delays. `None`: there is no such message.
     ///
     /// # Errors
     /// As [`replay`](Self::replay).
@@ -343,7 +345,7 @@ impl Queues {
         if replayed.replayed > 0 {
             return Ok(Some(Retried::Replayed(replayed.replayed)));
         }
-        if let Some(reason) = replayed.kept.into_iter().next() {
+        if let Some(reason) = replayed.skipped.into_iter().next() {
             return Err(Error::RolledBack { reason });
         }
         let Some(found) = self.find(partition, transaction_id).await? else { return Ok(None) };
@@ -357,10 +359,10 @@ impl Queues {
         Ok(Some(if groups.is_empty() { Retried::Nothing } else { Retried::Released(groups.len()) }))
     }
 
-    /// The dead letters that a message has become.
+    /// The dead letters of a message.
     ///
     /// # Errors
-    /// The database's.
+    /// Those of the database.
     pub async fn dead_letters_of(&self, partition: PartitionId, transaction_id: &str) -> Result<Vec<DeadLetter>> {
         let filter = DeadLetterFilter {
             partition_id: Some(partition),
@@ -375,7 +377,7 @@ impl Queues {
         let inner = &self.inner;
         let Some(number) = inner.ids.number(partition) else { return Ok(None) };
         let hash = hash(transaction_id);
-        // Where this process has seen it; if that is no longer so, wherever it is.
+        // At the cached offset; if it is not there, anywhere in the partition.
         let remembered = inner.dedup_cache().offset(number, hash);
         for offset in [remembered, None].into_iter().skip(usize::from(remembered.is_none())) {
             let query = || {

@@ -1,4 +1,4 @@
-//! What the queue counts, under names that never change.
+//! The metrics of the queue.
 
 use reveille_wake::Metric;
 

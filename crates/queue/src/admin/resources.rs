@@ -1,7 +1,7 @@
-//! What there is, and how it is doing.
+//! Lists and counts of queues, partitions and consumer groups.
 //!
-//! The questions users ask most: what waits, for whom, since when, and who has it. A count over the messages would answer them and take the database down with it, so every number here is
-//! a difference of offsets: one lookup per partition and cursor, whatever lies between. What they leave out: a deleted message counts until its segment goes.
+//! Counting messages would read them all. So every number here is a difference of offsets: one lookup per partition and
+//! cursor, however many messages are between. A deleted message counts until its segment is deleted.
 
 use sqlx::Row;
 use sqlx::postgres::PgRow;
@@ -15,17 +15,18 @@ use crate::id::{Ids, PartitionId};
 use crate::name::{QUEUE_MODE, check};
 use crate::queues::Queues;
 
-/// Rows of one page at most.
+/// The most rows of one page.
 pub const PAGE_MAX: u32 = 10_000;
-/// Bytes of one page of a list with payloads, unless its first row alone has more. A client has to hold the page in memory, and so has the server.
+/// The most bytes of one page with payloads, unless its first row alone has more: client and server hold the page in
+/// memory.
 pub(crate) const PAGE_BYTES_MAX: i64 = 16 << 20;
 
-/// Which part of a list.
+/// A part of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Page {
-    /// Rows at most, up to [`PAGE_MAX`].
+    /// The most rows, up to [`PAGE_MAX`].
     pub limit: u32,
-    /// How many to pass over.
+    /// The number of rows to skip.
     pub offset: u32,
 }
 
@@ -39,25 +40,25 @@ impl Page {
     }
 }
 
-/// A page, and how many rows there are in all.
+/// A page, and the total number of rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Listed<T> {
     /// The rows of the page.
     pub rows: Vec<T>,
-    /// How many there are in all; 0 for a page behind the end.
+    /// The total number of rows; 0 for a page behind the end.
     pub total: u64,
 }
 
-/// How many messages there are.
+/// Numbers of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// All of them.
     pub total: u64,
-    /// Those that wait: some consumer group, or where there is none anybody, has still to read them.
+    /// Those that a consumer group has not consumed, nor leased; without groups, all.
     pub pending: u64,
-    /// Those somebody has a lease on.
+    /// Those that are leased.
     pub processing: u64,
-    /// Those that every consumer group has ended.
+    /// Those that every consumer group has consumed.
     pub completed: u64,
 }
 
@@ -87,7 +88,7 @@ pub struct Overview {
     pub partitions: u64,
     /// Names of consumer groups.
     pub groups: u64,
-    /// Partitions that somebody reads.
+    /// Leased partitions.
     pub leases: u64,
     /// Messages.
     pub messages: Counts,
@@ -95,7 +96,7 @@ pub struct Overview {
     pub dead_letters: u64,
 }
 
-/// A queue, and what it holds.
+/// A queue, and the number of its messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueState {
     /// Its id.
@@ -106,11 +107,11 @@ pub struct QueueState {
     pub namespace: String,
     /// Its task; empty: none.
     pub task: String,
-    /// When it was made.
+    /// When it was created.
     pub created_at: OffsetDateTime,
-    /// What is set of it.
+    /// Its options.
     pub settings: Settings,
-    /// How many partitions it has.
+    /// The number of its partitions.
     pub partitions: u64,
     /// How many messages.
     pub messages: Counts,
@@ -131,20 +132,20 @@ impl QueueState {
     }
 }
 
-/// A queue, and who reads it.
+/// A queue with its consumer groups.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueueDetail {
     /// The queue.
     pub queue: QueueState,
     /// Its consumer groups.
     pub groups: Vec<Group>,
-    /// How many dead letters it has.
+    /// The number of its dead letters.
     pub dead_letters: u64,
     /// Partitions of it.
     pub partitions: Listed<PartitionState>,
 }
 
-/// A partition, and who reads it.
+/// A partition with the cursors of its consumer groups.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PartitionState {
     /// Its id.
@@ -153,38 +154,39 @@ pub struct PartitionState {
     pub queue: String,
     /// Its name.
     pub name: String,
-    /// When it was made.
+    /// When it was created.
     pub created_at: OffsetDateTime,
     /// The offset of its first message.
     pub first_offset: i64,
     /// The offset of the next message to be pushed.
     pub head: i64,
-    /// When something was last pushed to it.
+    /// The time of the last push.
     pub pushed_at: Option<OffsetDateTime>,
-    /// How far each consumer group has come, in order of their names.
+    /// The cursors of its consumer groups, by name.
     pub cursors: Vec<CursorState>,
 }
 
-/// How far a consumer group has come in a partition.
+/// The position of a consumer group in a partition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CursorState {
     /// The group.
     pub group: String,
-    /// The offset of the first message it has not ended.
+    /// The offset of the first message that it has not consumed.
     pub position: i64,
-    /// How many messages it has not ended.
+    /// The number of messages that it has not consumed.
     pub lag: u64,
-    /// How long the oldest of them has waited.
+    /// The age of the oldest of them.
     pub lag_seconds: f64,
-    /// The lease somebody has, if it lasts.
+    /// The lease, if it has not expired.
     pub lease_id: Option<Uuid>,
-    /// How many messages that has.
+    /// The number of leased messages.
     pub leased: u64,
-    /// When there is something to do: the end of the lease, or when a delayed or refused message comes. `None`: when something is pushed.
+    /// When it can be claimed next: at the end of the lease, or when a delayed or failed message is due. `None`: when
+    /// something is pushed.
     pub due_at: Option<OffsetDateTime>,
-    /// How often the first message was refused.
+    /// How often the first message has been retried.
     pub retries: u32,
-    /// When it was last given something.
+    /// The time of the last pop with messages.
     pub read_at: Option<OffsetDateTime>,
 }
 
@@ -221,14 +223,14 @@ pub struct Space {
     pub messages: Counts,
 }
 
-/// What waits for a consumer group in a queue.
+/// The lag of a consumer group in a queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Depth {
     /// The group.
     pub group: String,
     /// How many messages.
     pub pending: u64,
-    /// The partitions where something waits, with how many messages each.
+    /// The partitions with messages to read, and the number of messages of each.
     pub partitions: Vec<(String, u64)>,
 }
 
@@ -236,7 +238,7 @@ impl Queues {
     /// Everything there is, in numbers.
     ///
     /// # Errors
-    /// The database's; so have all questions here.
+    /// Those of the database, as of all queries here.
     pub async fn overview(&self) -> Result<Overview> {
         let inner = &self.inner;
         let rows = inner.db.ask("count everything", || sqlx::query(&inner.sql.overview)).await?;
@@ -256,7 +258,7 @@ impl Queues {
 
     /// Queues whose name contains `search`, in order of their names.
     pub async fn queues(&self, search: Option<&str>, page: Page) -> Result<Listed<QueueState>> {
-        // Nothing has a NUL in its name, and PostgreSQL would not hear of it.
+        // PostgreSQL rejects a NUL, and no name has one.
         if search.is_some_and(|search| search.contains('\0')) {
             return Ok(Listed { rows: Vec::new(), total: 0 });
         }
@@ -281,7 +283,7 @@ impl Queues {
         }))
     }
 
-    /// Partitions of a queue, or of all, with the cursors of everybody who reads them, in the order in which they were made.
+    /// Partitions of a queue, or of all, with the cursors of their consumer groups, by number.
     pub async fn partitions(
         &self,
         queue: Option<&str>,
@@ -328,7 +330,7 @@ impl Queues {
         self.spaces(&self.inner.sql.tasks).await
     }
 
-    /// What waits for a consumer group, or for the queue itself, in a queue. `None`: there is no such queue.
+    /// The lag of a consumer group, or of [`QUEUE_MODE`], in a queue. `None`: there is no such queue.
     pub async fn depth(&self, queue: &str, group: Option<&str>) -> Result<Option<Depth>> {
         let group = group.unwrap_or(QUEUE_MODE);
         check("queue", queue)?;

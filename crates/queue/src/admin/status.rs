@@ -1,7 +1,7 @@
-//! What a console shows of this process and of the database.
+//! The state of this process and of the database, for a console.
 //!
-//! Only what is cheap to know: what this process has counted since it started, and what PostgreSQL counts by itself. How much went through when is not stored; a
-//! time series is the business of whoever collects the metrics.
+//! It has only what is cheap to know: the counters of this process, and PostgreSQL's statistics. History is left to a
+//! metrics server.
 
 use std::time::Duration;
 
@@ -15,17 +15,17 @@ use crate::queues::Queues;
 /// This process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessState {
-    /// How long it has run.
+    /// The time since its start.
     pub uptime: Duration,
-    /// Pops that wait.
+    /// The number of waiting pops.
     pub waiting: usize,
-    /// Sources and groups they wait for, and others that are remembered.
+    /// The number of groups of waiters, including idle ones that are remembered.
     pub groups: usize,
-    /// Whether it hears of what other processes do.
-    pub hearing: bool,
-    /// Whether it has to poll instead.
+    /// Whether the listener is connected.
+    pub connected: bool,
+    /// Whether consumers poll at an interval.
     pub polling: bool,
-    /// What pops have counted since the start.
+    /// The counters of pops since the start.
     pub pops: reveille_wake::Counts,
 }
 
@@ -34,13 +34,13 @@ pub struct ProcessState {
 pub struct DatabaseState {
     /// The version of the server.
     pub version: String,
-    /// How large the database is.
+    /// Its size.
     pub bytes: u64,
-    /// Who is connected to it.
+    /// The number of connections.
     pub connections: u64,
-    /// Of those, who is busy.
+    /// The number of connections that execute a statement.
     pub active: u64,
-    /// How long the oldest transaction has lasted, which keeps everything that was deleted since.
+    /// The age of the oldest transaction, which keeps all rows that were deleted since.
     pub oldest_transaction: Duration,
     /// The tables of this schema, largest first.
     pub tables: Vec<TableState>,
@@ -51,18 +51,18 @@ pub struct DatabaseState {
 pub struct TableState {
     /// Its name.
     pub name: String,
-    /// How large it is with all that belongs to it.
+    /// Its size, with indexes and TOAST.
     pub bytes: u64,
-    /// About how many rows it has.
+    /// The estimated number of rows.
     pub rows: u64,
-    /// About how many dead ones.
+    /// The estimated number of dead rows.
     pub dead_rows: u64,
-    /// When it was last vacuumed by itself.
+    /// The time of the last autovacuum.
     pub vacuumed_at: Option<OffsetDateTime>,
 }
 
 impl Queues {
-    /// How this process is doing.
+    /// The state of this process.
     pub fn process(&self) -> ProcessState {
         let health = self.inner.wake.health();
         let pops = self.inner.pops.health();
@@ -70,19 +70,19 @@ impl Queues {
             uptime: self.inner.started.elapsed(),
             waiting: pops.waiters,
             groups: pops.groups,
-            hearing: health.is_connected(),
+            connected: health.is_connected(),
             polling: pops.polling,
             pops: self.pops(),
         }
     }
 
-    /// How the database is doing.
+    /// The state of the database.
     ///
     /// # Errors
-    /// The database's.
+    /// Those of the database.
     pub async fn database(&self) -> Result<DatabaseState> {
         let inner = &self.inner;
-        let rows = inner.db.ask("look at the database", || sqlx::query(&inner.sql.database_state)).await?;
+        let rows = inner.db.ask("read the state of the database", || sqlx::query(&inner.sql.database_state)).await?;
         let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
         let table = |row: &PgRow| {
             Ok(TableState {
@@ -93,7 +93,7 @@ impl Queues {
                 vacuumed_at: row.try_get("vacuumed_at")?,
             })
         };
-        let tables = inner.db.ask("look at the tables", || sqlx::query(&inner.sql.table_states)).await?;
+        let tables = inner.db.ask("read the states of the tables", || sqlx::query(&inner.sql.table_states)).await?;
         Ok(DatabaseState {
             version: row.try_get("version")?,
             bytes: row.try_get::<i64, _>("bytes")? as u64,

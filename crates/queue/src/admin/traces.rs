@@ -1,4 +1,4 @@
-//! Traces: what consumers note about messages, found again by the message or by a name they gave it.
+//! Traces: notes of consumers about messages, found by the message or by a name.
 
 use serde_json::value::RawValue;
 use sqlx::Row;
@@ -11,29 +11,29 @@ use crate::id::{Ids, PartitionId};
 use crate::name::{QUEUE_MODE, check, check_text};
 use crate::queues::Queues;
 
-/// Names of one trace at most: each is a row.
+/// The most names of one trace: each is a row.
 const NAMES_MAX: usize = 100;
 
-/// Something to note about a message.
+/// A note to add to a message.
 #[derive(Debug, Clone)]
 pub struct NewTrace {
     /// The message: its transaction id,
     pub transaction_id: String,
     /// and its partition.
     pub partition_id: PartitionId,
-    /// The consumer group that notes it; `None`: the queue itself.
+    /// The consumer group; `None`: [`QUEUE_MODE`](crate::QUEUE_MODE).
     pub group: Option<String>,
-    /// Under which names to find it again.
+    /// The names to find it by.
     pub names: Vec<String>,
-    /// What kind of thing it is.
+    /// The type of the event.
     pub event_type: String,
-    /// Anything.
+    /// Any JSON.
     pub data: Box<RawValue>,
-    /// Who noted it.
+    /// The name of the worker.
     pub worker: Option<String>,
 }
 
-/// Something that was noted about a message.
+/// A note about a message.
 #[derive(Debug, Clone)]
 pub struct Trace {
     /// Its number.
@@ -46,17 +46,17 @@ pub struct Trace {
     pub partition: String,
     /// and its queue.
     pub queue: String,
-    /// The consumer group that noted it.
+    /// The consumer group.
     pub group: String,
     /// Its names.
     pub names: Vec<String>,
-    /// What kind of thing it is.
+    /// The type of the event.
     pub event_type: String,
-    /// What was noted.
+    /// The data.
     pub data: Box<RawValue>,
-    /// Who noted it.
+    /// The name of the worker.
     pub worker: Option<String>,
-    /// When.
+    /// When it was added.
     pub created_at: OffsetDateTime,
 }
 
@@ -79,35 +79,36 @@ impl Trace {
     }
 }
 
-/// A name under which something was noted.
+/// A name of traces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceName {
     /// The name.
     pub name: String,
-    /// How many traces have it.
+    /// The number of its traces.
     pub traces: u64,
-    /// Of how many messages.
+    /// The number of messages with such a trace.
     pub messages: u64,
-    /// When the first of them was noted.
+    /// When the first of them was added.
     pub first_at: OffsetDateTime,
-    /// When the last was.
+    /// When the last of them was added.
     pub last_at: OffsetDateTime,
 }
 
-/// When: from this time on, and before that. `None`: whenever.
+/// A period: from a time, and before a time. `None`: without a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Period {
-    /// Not before.
+    /// The beginning.
     pub from: Option<OffsetDateTime>,
-    /// Before.
+    /// The end, exclusive.
     pub before: Option<OffsetDateTime>,
 }
 
 impl Queues {
-    /// Notes something about a message; its number. `None`: there is no such partition. Whether there is such a message is not asked: it may be gone when its consumer is done.
+    /// Adds a trace to a message; returns its number. `None`: there is no such partition. The message is not checked:
+    /// it may be deleted before its consumer is done.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for what cannot be stored; else the database's.
+    /// [`Error::Invalid`] for invalid names; otherwise those of the database.
     pub async fn add_trace(&self, trace: &NewTrace) -> Result<Option<i64>> {
         check("transactionId", &trace.transaction_id)?;
         check("consumerGroup", trace.group.as_deref().unwrap_or(QUEUE_MODE))?;
@@ -122,7 +123,7 @@ impl Queues {
         names.dedup();
         let inner = &self.inner;
         let Some(partition) = inner.ids.number(trace.partition_id) else { return Ok(None) };
-        // Not tried again when its answer is lost: it would be there twice.
+        // Not retried if its answer is lost, because it would be added twice.
         let mut session = inner.db.session().await?;
         let added = sqlx::query_scalar(&inner.sql.add_trace)
             .bind(partition)
@@ -138,14 +139,14 @@ impl Queues {
         Ok(added)
     }
 
-    /// What was noted about a message, in order. A page ends early if what was noted is large: it has 16 MB or one trace.
+    /// The traces of a message, in order. A page ends early if its data is large: it has 16 MB or one trace.
     ///
     /// # Errors
-    /// The database's.
+    /// Those of the database.
     pub async fn traces(&self, partition: PartitionId, transaction_id: &str, page: Page) -> Result<Listed<Trace>> {
         check("transactionId", transaction_id)?;
         let inner = &self.inner;
-        // An id of another schema is one of no partition.
+        // An id of another schema matches no partition.
         let number = inner.ids.number(partition).unwrap_or(-1);
         let query = || {
             let query = sqlx::query(&inner.sql.traces_of).bind(number).bind(transaction_id);
@@ -155,10 +156,10 @@ impl Queues {
         listed(&rows, |row| Trace::of(row, inner.ids))
     }
 
-    /// What was noted under a name, in order. A page ends early as that of [`traces`](Self::traces).
+    /// The traces with a name, in order. A page ends early as that of [`traces`](Self::traces).
     ///
     /// # Errors
-    /// The database's.
+    /// Those of the database.
     pub async fn traces_named(&self, name: &str, period: Period, page: Page) -> Result<Listed<Trace>> {
         check("name", name)?;
         let inner = &self.inner;
@@ -170,10 +171,10 @@ impl Queues {
         listed(&rows, |row| Trace::of(row, inner.ids))
     }
 
-    /// The names that contain `search` under which something was noted, the latest first.
+    /// The names of traces that contain `search`, the latest first.
     ///
     /// # Errors
-    /// The database's.
+    /// Those of the database.
     pub async fn trace_names(&self, search: Option<&str>, period: Period, page: Page) -> Result<Listed<TraceName>> {
         check_text("search", search.unwrap_or_default())?;
         let inner = &self.inner;

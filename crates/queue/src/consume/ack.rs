@@ -56,7 +56,8 @@ pub struct Ack {
     pub partition_id: PartitionId,
     /// How processing ended.
     pub status: AckStatus,
-    /// The lease under which the message was delivered. With it a late ack is refused; without it, it is not fenced.
+    /// The lease under which the message was delivered. With it a late ack is rejected; without it, the ack is not
+    /// fenced.
     pub lease_id: Option<Uuid>,
     /// The consumer group; `None`: that of the lease, or else [`QUEUE_MODE`](crate::QUEUE_MODE).
     pub group: Option<String>,
@@ -76,7 +77,7 @@ impl Ack {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Acked {
     /// Whether the ack was accepted, or why not.
-    pub outcome: std::result::Result<(), AckRefusal>,
+    pub outcome: std::result::Result<(), AckError>,
     /// Whether the message became a dead letter.
     pub dead_lettered: bool,
     /// Whether the partition is free again for the group.
@@ -87,9 +88,10 @@ pub struct Acked {
     pub partition: Option<String>,
 }
 
-/// Why an ack was refused.
+/// Why an ack was rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum AckRefusal {
+#[non_exhaustive]
+pub enum AckError {
     /// No partition has that id.
     #[error("unknown partition")]
     NoPartition,
@@ -112,7 +114,7 @@ impl Queues {
     ///
     /// The acks of one partition, group and lease count together: the last completed message acks all before it, unless
     /// one of those failed in the same call. An ack that is sent again because its answer was lost succeeds again and
-    /// changes nothing, until the next lease of the partition has ended too: then it is [`AckRefusal::LeaseOver`].
+    /// changes nothing, until the next lease of the partition has ended too: then it is [`AckError::LeaseOver`].
     ///
     /// # Errors
     /// [`Error::Invalid`] for an invalid name; else the database's, and then some, all or none may have been acked.
@@ -202,7 +204,7 @@ impl Queues {
 
 impl Acked {
     fn unknown_partition() -> Acked {
-        let outcome = Err(AckRefusal::NoPartition);
+        let outcome = Err(AckError::NoPartition);
         Acked { outcome, dead_lettered: false, lease_released: false, queue: None, partition: None }
     }
 }

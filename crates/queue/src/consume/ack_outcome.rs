@@ -1,9 +1,9 @@
-//! The outcome of an ack, as the statement answers it: one word for the partition and one for each message.
+//! The outcome of an ack: the statement returns one word for the partition and one for each message.
 
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
-use crate::consume::ack::{AckRefusal, AckStatus, Acked, Write};
+use crate::consume::ack::{AckError, AckStatus, Acked, Write};
 use crate::storage::partition_ref::PartitionRef;
 use crate::storage::statements::unknown_word;
 
@@ -34,7 +34,7 @@ pub(crate) enum MessageOutcome {
 #[derive(Debug)]
 pub(crate) struct AckOutcome {
     pub(crate) partition: PartitionOutcome,
-    /// The group has something to read, now or at a known time.
+    /// The group has more to read, now or at a known time.
     pub(crate) has_more: bool,
     pub(crate) group: String,
     /// One per message; empty if there is no such partition or group.
@@ -70,7 +70,7 @@ impl AckOutcome {
         }))
     }
 
-    /// The outcome of a lease all of whose messages were acked.
+    /// The outcome of an ack of a whole lease.
     pub(crate) fn released(group: &str, messages: usize, has_more: bool) -> AckOutcome {
         AckOutcome {
             partition: PartitionOutcome::Released,
@@ -92,12 +92,12 @@ impl AckOutcome {
     pub(crate) fn answer(&self, index: usize, partition: &PartitionRef) -> Acked {
         let message = self.messages.get(index).copied().unwrap_or(MessageOutcome::NotDelivered);
         let outcome = match (self.partition, message) {
-            (PartitionOutcome::NoPartition, _) => Err(AckRefusal::NoPartition),
-            (PartitionOutcome::NoGroup, _) => Err(AckRefusal::NoGroup),
+            (PartitionOutcome::NoPartition, _) => Err(AckError::NoPartition),
+            (PartitionOutcome::NoGroup, _) => Err(AckError::NoGroup),
             (_, MessageOutcome::Acked | MessageOutcome::DeadLettered) => Ok(()),
-            (_, MessageOutcome::LeaseOver) => Err(AckRefusal::LeaseOver),
-            (_, MessageOutcome::BehindFailure) => Err(AckRefusal::BehindFailure),
-            (_, MessageOutcome::NotDelivered) => Err(AckRefusal::NotDelivered),
+            (_, MessageOutcome::LeaseOver) => Err(AckError::LeaseOver),
+            (_, MessageOutcome::BehindFailure) => Err(AckError::BehindFailure),
+            (_, MessageOutcome::NotDelivered) => Err(AckError::NotDelivered),
         };
         Acked {
             outcome,

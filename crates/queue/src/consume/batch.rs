@@ -12,7 +12,8 @@ impl Batch {
     /// Acks all messages. A batch that was popped with [`auto_ack`](crate::Pop::auto_ack) needs no ack.
     ///
     /// # Errors
-    /// [`Error::AckRefused`] if the lease of a partition has expired: its messages are redelivered. Else the database's.
+    /// [`Error::AckRejected`] if the lease of a partition has expired: its messages are redelivered. Otherwise those of
+    /// the database.
     pub async fn ack(self) -> Result<()> {
         self.send(self.acks_completed(&self.messages)).await
     }
@@ -26,7 +27,7 @@ impl Batch {
         self.send(self.acks_failed(&self.messages, Some(error.into()))).await
     }
 
-    /// Gives all messages back: they are redelivered, and no retry is charged.
+    /// Releases all messages: they are redelivered, and no retry is charged.
     ///
     /// # Errors
     /// As [`ack`](Self::ack).
@@ -39,7 +40,7 @@ impl Batch {
     /// the batch was popped with [`auto_ack`](crate::Pop::auto_ack).
     ///
     /// # Errors
-    /// The database's.
+    /// Those of the database.
     pub async fn extend(&self, by: Option<Duration>) -> Result<Option<Extended>> {
         match self.lease_id {
             Some(lease) => self.queues.extend(lease, by).await,
@@ -50,7 +51,7 @@ impl Batch {
     async fn send(&self, acks: Vec<Ack>) -> Result<()> {
         let acked = self.queues.ack(acks).await?;
         match acked.iter().find_map(|acked| acked.outcome.err()) {
-            Some(refusal) => Err(Error::AckRefused(refusal)),
+            Some(error) => Err(Error::AckRejected(error)),
             None => Ok(()),
         }
     }

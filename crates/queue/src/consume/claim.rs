@@ -1,18 +1,21 @@
 //! Claiming partitions for pops.
 //!
-//! Waiters are equal if they read the same source for the same consumer group: one claim serves all of them. They differ in how much they take and for how long, so the claim takes
-//! one row of arguments per waiter, and each gets partitions and a lease of its own: the messages of one partition never go to two of them.
+//! Waiters with the same source and consumer group are in one group of the engine: one claim serves all of them. They
+//! differ in batch size and lease time, so the claim takes one row of arguments per waiter. Each gets partitions and a
+//! lease of its own: the messages of one partition never go to two waiters.
 //!
-//! A claim whose answer was lost has leased partitions that will never be acked. This process chose the lease ids, so it
-//! knows them: the next poll releases them first.
+//! A claim whose answer was lost has leased partitions that are never acked. This process chose the lease ids, so the
+//! next poll releases them first ([`UnansweredClaims`]).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use reveille_pg::{Schema, Sql};
-use reveille_wake::{Channel, Claim, PollRequest, PollResult, ScanBounds, Topic, topic_key};
+use reveille_wake::{
+    Channel, Claim, PollRequest, PollResult, ScanBounds, SentClaims, Topic, UnansweredClaims, topic_key,
+};
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 use tokio::time::Instant;
@@ -25,25 +28,24 @@ use crate::id::Ids;
 use crate::message::{Message, Stored};
 use crate::name::hash;
 
-/// Bytes of the answer to one pop, but for a single message that is larger; less if many waiters are served together. A client has to hold the answer in memory, and so has the server.
+/// Bytes of the messages of one pop, because client and server hold them in memory; fewer if a poll serves many
+/// waiters. A single message may be larger.
 pub(crate) const ANSWER_BYTES_MAX: usize = 16 << 20;
-/// What each waiter gets however many are served together: a segment.
+/// Bytes that each waiter may get, however many a poll serves: a segment.
 const ANSWER_BYTES_MIN: usize = 256 << 10;
-/// What all seats of a look get together as a rule.
+/// Bytes that all waiters of a poll get together, unless [`ANSWER_BYTES_MIN`] makes it more.
 const ALL_ANSWERS_BYTES: usize = 64 << 20;
-/// How often a look claims again behind messages that were deleted; then they are for the next.
+/// How often a poll claims again behind deleted messages; the next poll continues.
 const GAPS_MAX: usize = 10;
-/// Leases remembered to be given back; beyond it they come back when they end.
-const UNANSWERED_MAX: usize = 10_000;
 
-/// What makes waiters equal.
+/// The key of a group of waiters.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     pub(crate) source: Source,
     pub(crate) group: String,
 }
 
-/// In what they differ.
+/// The arguments of one waiter.
 #[derive(Debug)]
 pub(crate) struct Args {
     pub(crate) batch: usize,
@@ -51,11 +53,11 @@ pub(crate) struct Args {
     pub(crate) lease: Option<Duration>,
     pub(crate) subscription: Subscription,
     pub(crate) waiting_since: Instant,
-    /// When it looked first there was no such queue: everything in it is new.
+    /// The queue did not exist at the first poll, so everything in it is new.
     pub(crate) queue_was_missing: AtomicBool,
 }
 
-/// What a claim took for a waiter.
+/// The messages that a claim leased for one waiter.
 #[derive(Debug)]
 pub(crate) struct LeasedBatch {
     pub(crate) lease_id: Uuid,
@@ -63,20 +65,20 @@ pub(crate) struct LeasedBatch {
 }
 
 impl LeasedBatch {
-    /// How many partitions its messages are of.
+    /// The number of partitions that its messages are from.
     pub(crate) fn partitions(&self) -> usize {
         self.messages.chunk_by(|one, other| one.partition_id == other.partition_id).count()
     }
 }
 
-/// How partitions are claimed.
+/// Claims partitions.
 pub(crate) struct Pops {
     channel: Channel,
     ids: Ids,
-    unanswered: Mutex<Vec<Uuid>>,
+    unanswered: UnansweredClaims<Uuid>,
     lease_cache: Arc<Mutex<LeaseCache>>,
     counters: Arc<MessageCounters>,
-    /// Of sources that are any partition of a queue.
+    /// For sources without a partition.
     bounds: ScanBounds<Key>,
     claim: Sql,
     due_queues: Sql,
@@ -95,7 +97,7 @@ impl Pops {
         Pops {
             channel,
             ids: Ids::of(schema.name()),
-            unanswered: Mutex::default(),
+            unanswered: UnansweredClaims::new(),
             lease_cache,
             counters,
             bounds: ScanBounds::short_slack(),
@@ -106,40 +108,23 @@ impl Pops {
             sweep: schema.sql(reveille_pg::statement!("sweep")),
         }
     }
-
-    fn unanswered(&self) -> MutexGuard<'_, Vec<Uuid>> {
-        self.unanswered.lock()
-    }
 }
 
-/// Leases that may have been granted. Dropped, they are to be given back: their claim failed, or nobody waits for its answer.
-struct UnansweredLeases<'a> {
-    pops: &'a Pops,
-    leases: Vec<Uuid>,
-}
-
-impl Drop for UnansweredLeases<'_> {
-    fn drop(&mut self) {
-        let mut unanswered = self.pops.unanswered();
-        let room = UNANSWERED_MAX.saturating_sub(unanswered.len());
-        unanswered.extend(self.leases.drain(..).take(room));
-    }
-}
-
-/// What a look has progress so far.
+/// What a poll has leased so far.
 struct Progress<'a> {
-    /// The leases of it.
-    unanswered: UnansweredLeases<'a>,
-    /// For each seat what it has and for how long.
+    /// Its claims. If the poll fails, the next one releases their leases.
+    sent: Vec<SentClaims<'a, Uuid>>,
+    /// The batch and the lease time of each waiter.
     waiters: Vec<Option<(LeasedBatch, Duration)>>,
     next_due_ms: Option<f64>,
-    /// When the oldest of it became due, by the database's clock; and that clock, if nothing else is due.
+    /// The earliest due time of the leased cursors, by the database's clock.
     oldest_us: Option<i64>,
+    /// The database's clock, if nothing else is due.
     now_us: Option<i64>,
 }
 
 impl Progress<'_> {
-    /// Takes out seats that have a lease and no message. Whether there were any.
+    /// Removes batches without messages. Whether there were any.
     fn drop_empty(&mut self) -> bool {
         let empty = |slot: &mut Option<(LeasedBatch, Duration)>| slot.take_if(|(leased, _)| leased.messages.is_empty());
         self.waiters.iter_mut().filter_map(empty).count() > 0
@@ -173,13 +158,13 @@ impl Claim for Pops {
         conn: &mut PgConnection,
         poll: &PollRequest<Key, Args>,
     ) -> reveille_pg::Result<PollResult<LeasedBatch>> {
-        let mut unanswered = UnansweredLeases { pops: self, leases: std::mem::take(&mut *self.unanswered()) };
-        if !unanswered.leases.is_empty() {
-            self.release(conn, &unanswered.leases).await?;
-            unanswered.leases.clear();
+        let lost = self.unanswered.take();
+        if !lost.names().is_empty() {
+            self.release(conn, lost.names()).await?;
+            lost.answered();
         }
         let mut progress = Progress {
-            unanswered: UnansweredLeases { pops: self, leases: Vec::new() },
+            sent: Vec::new(),
             waiters: poll.waiters.iter().map(|_| None).collect(),
             next_due_ms: None,
             oldest_us: None,
@@ -190,12 +175,14 @@ impl Claim for Pops {
                 let now = Instant::now();
                 let begin = if poll.waits() { ScanBounds::begin_busy } else { ScanBounds::begin_not_waiting };
                 let reading = begin(&self.bounds, &poll.key, now, now);
-                self.take(conn, poll, (queue, None), reading.bound_us, &mut progress).await?;
+                self.claim_in_queue(conn, poll, (queue, None), reading.bound_us, &mut progress).await?;
                 let (oldest, now) = (progress.oldest_us, progress.now_us);
                 let sweep = self.bounds.end(&poll.key, reading, oldest, now, Instant::now());
                 progress.due(sweep.map(|sweep| sweep.as_secs_f64() * 1_000.0));
             }
-            [Some(queue), partition, ..] => self.take(conn, poll, (queue, partition), None, &mut progress).await?,
+            [Some(queue), partition, ..] => {
+                self.claim_in_queue(conn, poll, (queue, partition), None, &mut progress).await?
+            }
             [_, _, namespace, task] => {
                 let query = sqlx::query(&self.due_queues).bind(namespace).bind(task).bind(&poll.key.group);
                 for row in query.fetch_all(&mut *conn).await? {
@@ -205,21 +192,21 @@ impl Claim for Pops {
                         progress.due(Some(due_ms));
                         continue;
                     }
-                    match self.take(conn, poll, (row.try_get(0)?, None), None, &mut progress).await {
-                        // What was taken from other queues must not be unanswered with it.
+                    match self.claim_in_queue(conn, poll, (row.try_get(0)?, None), None, &mut progress).await {
+                        // The waiters get what other queues have given.
                         Err(_) if progress.waiters.iter().any(Option::is_some) => {
                             progress.due(Some(0.0));
                             break;
                         }
-                        taken => taken?,
+                        claimed => claimed?,
                     }
                 }
             }
         }
         self.remember(&poll.key.group, progress.waiters.iter().flatten().map(|(leased, _)| leased));
         let mut polled = PollResult::next_due_ms(progress.next_due_ms);
-        progress.unanswered.leases.clear();
-        for (waiter, slot) in std::mem::take(&mut progress.waiters).into_iter().enumerate() {
+        progress.sent.into_iter().for_each(SentClaims::answered);
+        for (waiter, slot) in progress.waiters.into_iter().enumerate() {
             if let Some((leased, lease)) = slot {
                 polled.give(waiter, leased, Some(lease));
             }
@@ -246,17 +233,18 @@ impl Claim for Pops {
 }
 
 impl Pops {
-    /// Claims for the seats that have nothing yet, in one queue. Where only deleted messages were progress, what lies behind them is claimed next.
-    async fn take(
-        &self,
+    /// Claims in one queue, for the waiters that have nothing yet. If a claim finds only deleted messages, the next one
+    /// continues behind them.
+    async fn claim_in_queue<'a>(
+        &'a self,
         conn: &mut PgConnection,
         poll: &PollRequest<Key, Args>,
         source: (&str, Option<&str>),
         bound_us: Option<i64>,
-        progress: &mut Progress<'_>,
+        progress: &mut Progress<'a>,
     ) -> reveille_pg::Result<()> {
         for _ in 0..GAPS_MAX {
-            if !self.take_once(conn, poll, source, bound_us, progress).await? {
+            if !self.claim_once(conn, poll, source, bound_us, progress).await? {
                 return Ok(());
             }
         }
@@ -264,20 +252,20 @@ impl Pops {
         Ok(())
     }
 
-    /// Whether a seat had only messages that were deleted.
-    async fn take_once(
-        &self,
+    /// Whether a batch had only deleted messages.
+    async fn claim_once<'a>(
+        &'a self,
         conn: &mut PgConnection,
         poll: &PollRequest<Key, Args>,
         (queue, partition): (&str, Option<&str>),
         bound_us: Option<i64>,
-        progress: &mut Progress<'_>,
+        progress: &mut Progress<'a>,
     ) -> reveille_pg::Result<bool> {
         let unserved: Vec<usize> =
             (0..poll.waiters.len()).filter(|waiter| progress.waiters[*waiter].is_none()).collect();
         let waiters = || unserved.iter().map(|index| &*poll.waiters[*index].args);
-        let mut unanswered = UnansweredLeases { pops: self, leases: unserved.iter().map(|_| Uuid::now_v7()).collect() };
-        // Of whoever came first, if the group is new.
+        let sent = self.unanswered.sent(unserved.iter().map(|_| Uuid::now_v7()));
+        // If the consumer group is new, it begins where its first waiter asks for.
         let first = &poll.waiters[unserved[0]].args;
         let (mode, since) = match first.subscription {
             Subscription::All => ("all", None),
@@ -292,7 +280,7 @@ impl Pops {
             .bind(mode)
             .bind(since)
             .bind(first.waiting_since.elapsed().as_millis() as i64)
-            .bind(&unanswered.leases)
+            .bind(sent.names())
             .bind(waiters().map(|args| args.lease.map(|lease| lease.as_millis() as i64)).collect::<Vec<_>>())
             .bind(waiters().map(|args| args.batch as i32).collect::<Vec<_>>())
             .bind(waiters().map(|args| args.partitions as i32).collect::<Vec<_>>())
@@ -313,25 +301,25 @@ impl Pops {
             };
             let due_us: i64 = row.try_get("due_us")?;
             progress.oldest_us = Some(progress.oldest_us.map_or(due_us, |oldest| oldest.min(due_us)));
-            let (index, lease_id) = (unserved[waiter], unanswered.leases[waiter]);
+            let (index, lease_id) = (unserved[waiter], sent.names()[waiter]);
             let lease = Duration::from_millis(row.try_get::<i64, _>("lease_ms")? as u64);
             let (leased, shortest) =
                 progress.waiters[index].get_or_insert_with(|| (LeasedBatch { lease_id, messages: Vec::new() }, lease));
             *shortest = lease.min(*shortest);
-            if self.read(row, queue, leased)? {
+            if self.add_segment(row, queue, leased)? {
                 gaps.push(lease_id);
             }
         }
         if !gaps.is_empty() {
             sqlx::query(&self.skip).bind(gaps).execute(conn).await?;
-            // Where everything was deleted, what lies behind is due now.
+            // Messages behind the deleted ones are due now.
             progress.due(Some(0.0));
         }
-        progress.unanswered.leases.append(&mut unanswered.leases);
+        progress.sent.push(sent);
         Ok(progress.drop_empty())
     }
 
-    /// Keeps in mind what is given out.
+    /// Adds leased messages to the lease cache.
     fn remember<'a>(&self, group: &str, given: impl Iterator<Item = &'a LeasedBatch>) {
         let group: Arc<str> = group.into();
         for leased in given {
@@ -349,8 +337,8 @@ impl Pops {
         Ok(())
     }
 
-    /// Adds the messages of a segment to a batch. Whether deleted ones lie in front of the first of its partition.
-    fn read(&self, row: &PgRow, queue: &str, batch: &mut LeasedBatch) -> reveille_pg::Result<bool> {
+    /// Adds the messages of a segment to a batch. Whether deleted messages precede the first of its partition.
+    fn add_segment(&self, row: &PgRow, queue: &str, batch: &mut LeasedBatch) -> reveille_pg::Result<bool> {
         let number: i64 = row.try_get("partition_id")?;
         let first: i64 = row.try_get("first_offset")?;
         let partition_id = self.ids.partition(number);
@@ -361,7 +349,7 @@ impl Pops {
         let gap = before.is_none() && ids.first() == Some(&None);
         let retries = match before {
             Some(retries) => retries,
-            // What failed is gone.
+            // The message that failed is deleted.
             None if gap => 0,
             None => row.try_get::<i32, _>("retries")? as u32,
         };

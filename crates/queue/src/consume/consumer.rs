@@ -16,9 +16,9 @@ use crate::error::{Error, Result};
 use crate::message::Message;
 use crate::queues::Queues;
 
-/// How long one pop waits. A waiting pop costs nothing, so this only bounds how long an expired deadline goes unnoticed.
+/// How long one pop waits. A waiting pop costs nothing; this bounds how late an expired deadline is noticed.
 const WAIT: Duration = Duration::from_secs(60);
-/// Pause after an error that may pass, such as a lost connection.
+/// Pause after a transient error, such as a lost connection.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Pops batches and runs a handler for each: see [`Queues::consumer`].
@@ -65,7 +65,7 @@ impl Consumer {
     /// messages are redelivered up to the queue's `retryLimit`. A handler has to finish before the lease of its batch
     /// expires ([`Pop::lease`]).
     ///
-    /// Errors that may pass are logged and retried.
+    /// Transient errors are logged and retried.
     ///
     /// # Errors
     /// Other errors of [`Queues::pop`], after the running handlers have finished. `Ok` after `shutdown`, and after
@@ -152,12 +152,12 @@ impl Finish {
         };
         match self.queues.ack(acks).await {
             Ok(acked) => {
-                if let Some(refusal) = acked.iter().find_map(|acked| acked.outcome.err()) {
-                    tracing::warn!(%refusal, "ack refused; the messages may be delivered again");
+                if let Some(error) = acked.iter().find_map(|acked| acked.outcome.err()) {
+                    tracing::warn!(%error, "ack rejected; the messages may be redelivered");
                 }
             }
             Err(error) => {
-                tracing::warn!(error = reveille_pg::causes(&error), "ack failed; the messages are delivered again");
+                tracing::warn!(error = reveille_pg::causes(&error), "ack failed; the messages are redelivered");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Leases: making them last, and giving them back.
+//! Extending leases.
 
 use std::time::Duration;
 
@@ -11,20 +11,21 @@ use crate::consume::pop::LONGEST;
 use crate::error::Result;
 use crate::queues::Queues;
 
-/// A lease that was made to last longer.
+/// An extended lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extended {
-    /// Until when, by the database's clock; of several partitions the first to end.
+    /// Its end, by the database's clock; of several partitions the earliest.
     pub until: OffsetDateTime,
-    /// How many partitions it has.
+    /// The number of its partitions.
     pub partitions: usize,
 }
 
 impl Queues {
-    /// Makes a lease last for so long from now; `None`: for as long as its queue says, and a minute at least. It never becomes shorter. `None`: the lease is over.
+    /// Extends a lease to `by` from now; `None`: to the lease time of its queue, at least a minute. It never becomes
+    /// shorter. Returns `None` if the lease is over.
     ///
     /// # Errors
-    /// The database's.
+    /// Those of the database.
     pub async fn extend(&self, lease: Uuid, by: Option<Duration>) -> Result<Option<Extended>> {
         let inner = &self.inner;
         let ms = by.map(|by| by.min(LONGEST).as_millis() as i64);

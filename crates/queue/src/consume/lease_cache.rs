@@ -1,17 +1,18 @@
-//! What this process has given out, and waits to hear of.
+//! The messages of the leases that this process has granted.
 //!
-//! Most acks say that everything of a lease is done, and most come to the server that gave the lease out. It remembers what was in it, so that such an ack needs neither to look for its
-//! messages in the database nor to decide about each: the lease is acked as a whole, if it is still there. Whatever is not remembered, or says anything else, is decided by the
-//! database alone: memory saves work here, and is never believed.
+//! Most acks cover a whole lease and arrive at the process that granted it. The cache has the messages of the lease, so
+//! that such an ack neither looks up its messages in the database nor decides about each: the statement ends the lease
+//! as a whole, if it still exists. The database decides about all other acks. The cache saves work and is never the
+//! authority.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use uuid::Uuid;
 
-/// Messages remembered at most, eight bytes each; the leases given out longest ago are forgotten first.
+/// Messages remembered, eight bytes each; beyond it the oldest leases are forgotten.
 const MESSAGES_MAX: usize = 1 << 20;
-/// And leases.
+/// Leases remembered.
 const LEASES_MAX: usize = 1 << 16;
 
 /// The messages of one lease in one partition.
@@ -20,9 +21,9 @@ struct Part {
     group: Arc<str>,
     /// The hashes of their transaction ids, in order.
     hashes: Box<[i64]>,
-    /// How many of them have acked, from the first on.
+    /// How many of them are acked, from the first on.
     acked: usize,
-    /// It was to be acked as a whole, and is decided by the database from now on.
+    /// An ack of the whole lease was sent. From now on the database decides.
     tried: bool,
 }
 
@@ -30,9 +31,9 @@ struct Part {
 #[derive(Debug, Default)]
 pub(crate) struct LeaseCache {
     parts: HashMap<(Uuid, i64), Part>,
-    /// In the order in which they were given out. Some have acked.
+    /// With their number of messages, oldest first. Some are acked.
     order: VecDeque<((Uuid, i64), usize)>,
-    /// How many messages those have.
+    /// The total number of messages in `order`.
     messages: usize,
 }
 
@@ -50,7 +51,8 @@ impl LeaseCache {
         }
     }
 
-    /// Whose lease it is, if these messages are of it and its last is among them: then all are done, because who ends a message ends those before it.
+    /// The consumer group of the lease, if `hashes` are messages of it and contain its last one. That acks the whole
+    /// lease, because an ack covers all earlier messages.
     pub(crate) fn group_if_whole(&self, lease: Uuid, partition: i64, hashes: &[i64]) -> Option<Arc<str>> {
         let part = self.parts.get(&(lease, partition)).filter(|part| !part.tried)?;
         if *part.hashes != *hashes {
@@ -66,24 +68,24 @@ impl LeaseCache {
         Some(part.group.clone())
     }
 
-    /// A lease was sent to be acked as a whole.
+    /// An ack of the whole lease was sent.
     pub(crate) fn set_tried(&mut self, lease: Uuid, partition: i64) {
         if let Some(part) = self.parts.get_mut(&(lease, partition)) {
             part.tried = true;
         }
     }
 
-    /// Messages have acked, and those before them with them: how many that are. `None`: the lease is not remembered.
+    /// Counts acked messages, including those before them. `None`: the lease is not in the cache.
     pub(crate) fn count_acked(&mut self, lease: Uuid, partition: i64, hashes: &[i64]) -> Option<usize> {
         let part = self.parts.get_mut(&(lease, partition))?;
         let hashes: HashSet<i64> = hashes.iter().copied().collect();
-        let upto = part.hashes.iter().rposition(|hash| hashes.contains(hash)).map_or(0, |last| last + 1);
-        let more = upto.saturating_sub(part.acked);
+        let end = part.hashes.iter().rposition(|hash| hashes.contains(hash)).map_or(0, |last| last + 1);
+        let more = end.saturating_sub(part.acked);
         part.acked += more;
         Some(more)
     }
 
-    /// A lease has acked in a partition.
+    /// The lease has ended in a partition.
     pub(crate) fn remove(&mut self, lease: Uuid, partition: i64) {
         self.parts.remove(&(lease, partition));
     }
@@ -97,8 +99,8 @@ mod tests {
         "g".into()
     }
 
-    /// Only what ends a lease altogether may take the short way: the last of its messages, and none that is not its own.
-    /// A lease of three messages, with all, some, and foreign ones hashes.
+    /// An ack counts as whole only with the last message of the lease and no message of another one. A lease of three
+    /// messages is acked with all of them, with some, and with others.
     #[test]
     fn a_lease_is_whole_with_its_last_message_and_none_of_others() {
         let (lease, mut cache) = (Uuid::new_v4(), LeaseCache::default());
@@ -116,11 +118,11 @@ mod tests {
         assert!(cache.group_if_whole(lease, 8, &[3]).is_none(), "another partition");
         assert!(cache.group_if_whole(Uuid::new_v4(), 7, &[3]).is_none(), "another lease");
         cache.remove(lease, 7);
-        assert!(cache.group_if_whole(lease, 7, &[3]).is_none(), "it has acked");
+        assert!(cache.group_if_whole(lease, 7, &[3]).is_none(), "it is acked");
     }
 
-    /// An ack ends everything before it, and nothing twice; a lease that was sent to be acked as a whole is not sent so again.
-    /// Of a lease of four messages the second is hashes, then the first again, then the last.
+    /// An ack covers the messages before it, and each message is counted once; a lease whose whole ack was sent is not
+    /// whole again. Of a lease of four messages the second is acked, then the first again, then the last.
     #[test]
     fn messages_before_an_ack_are_counted_with_it_and_once() {
         let (lease, mut cache) = (Uuid::new_v4(), LeaseCache::default());
@@ -133,8 +135,7 @@ mod tests {
         assert_eq!(cache.count_acked(lease, 7, &[4]), None);
     }
 
-    /// What is remembered must be bounded however much is never acked.
-    /// Many leases of many messages: the first are forgotten, the last are not.
+    /// The cache is bounded, however many leases are never acked: the oldest are forgotten.
     #[test]
     fn the_oldest_leases_are_forgotten() {
         let mut cache = LeaseCache::default();

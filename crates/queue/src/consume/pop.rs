@@ -1,4 +1,4 @@
-//! Reading messages: a lease on the partitions that have waited longest.
+//! Popping messages: a lease on the partitions that have waited longest.
 
 use std::collections::HashSet;
 use std::sync::atomic::AtomicBool;
@@ -19,25 +19,25 @@ use crate::name::{QUEUE_MODE, check, check_text};
 use crate::queues::Queues;
 use crate::storage::encryption::{Label, Unopened};
 
-/// Messages of one pop at most.
+/// The most messages of one pop.
 pub const BATCH_MAX: usize = 10_000;
-/// Partitions of one pop at most.
+/// The most partitions of one pop.
 pub const PARTITIONS_MAX: usize = 1_000;
 /// The longest wait of one pop, and the longest lease.
 pub const LONGEST: Duration = Duration::from_secs(7 * 86_400);
 
-/// Damaged messages that one claim of a pop makes dead letters: the next claim takes the next.
+/// Damaged messages that a pop makes dead letters after one claim; the next claim continues.
 const DAMAGED_MAX: usize = 100;
-/// How often a pop claims again because of damaged messages. Then it fails, and the next pop goes on.
+/// How often a pop claims again because of damaged messages. Then it fails, and the next pop continues.
 const DAMAGED_ROUNDS_MAX: usize = 10;
 
 /// A message that cannot be decrypted, and why.
 type Unreadable<'a> = (&'a Message<Stored>, Unopened);
 
-/// Where to read.
+/// What to read.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Source {
-    /// A queue, and one of its partitions or whichever has waited longest.
+    /// A queue: one partition of it, or those that have waited longest.
     Queue {
         /// Its name. It need not exist yet.
         queue: String,
@@ -89,69 +89,71 @@ impl Source {
     }
 }
 
-/// Where a consumer group begins that nobody has seen before.
+/// Where a new consumer group begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Subscription {
-    /// At the first message there is.
+    /// At the first stored message.
     #[default]
     All,
-    /// With what comes after.
+    /// With the next message that is pushed.
     New,
-    /// At the first message that is not older.
+    /// At the first message that was stored at this time or later.
     Since(OffsetDateTime),
 }
 
 /// What to pop.
 #[derive(Debug, Clone)]
 pub struct Pop {
-    /// From where.
+    /// What to read.
     pub source: Source,
-    /// For which consumer group; `None`: for the queue itself, [`QUEUE_MODE`].
+    /// The consumer group; `None`: [`QUEUE_MODE`].
     pub group: Option<String>,
-    /// Messages at most.
+    /// The most messages.
     pub batch: usize,
-    /// Partitions at most.
+    /// The most partitions.
     pub partitions: usize,
-    /// How long the messages are this caller's; `None`: as the queue says.
+    /// The lease time; `None`: that of the queue.
     pub lease: Option<Duration>,
-    /// Whether they count as consumed with this pop, without an ack.
+    /// Whether the messages are acked by the pop itself.
     pub auto_ack: bool,
     /// Where the group begins, if it is new.
     pub subscription: Subscription,
 }
 
 impl Pop {
-    /// One message of a source, for the queue itself.
+    /// One message of a source, without a consumer group.
     pub fn new(source: Source) -> Pop {
         let subscription = Subscription::default();
         Pop { source, group: None, batch: 1, partitions: 1, lease: None, auto_ack: false, subscription }
     }
 }
 
-/// What was popped: messages, in order within each partition, under one lease.
+/// Popped messages, in order within each partition, under one lease.
 #[derive(Debug)]
 pub struct Batch {
-    /// By what they are acked; `None` if they need not be.
+    /// The lease to ack them with; `None` after [`auto_ack`](Pop::auto_ack).
     pub lease_id: Option<Uuid>,
-    /// Whose they are.
+    /// The consumer group.
     pub group: String,
     /// The messages.
     pub messages: Vec<Message>,
-    /// How many partitions they are of.
+    /// The number of partitions that they are from.
     pub partitions: usize,
     pub(crate) queues: Queues,
 }
 
 impl Queues {
-    /// Pops what is there now, or what comes until `deadline`. `None`: nothing did.
+    /// Pops messages that are there now, or the first that arrive until `deadline`. `None`: there were none.
     ///
-    /// A waiting pop costs no connection and no query; see the crate `wake` for how it is woken.
+    /// A waiting pop costs no connection and no query.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for what cannot be meant; [`Error::WrongKey`] for a message whose key is not here, which goes back for a process that has it; [`reveille_wake::Error::Full`] if too many wait; [`reveille_wake::Error::Closed`] while the process stops; else the database's.
+    /// [`Error::Invalid`] for invalid names; [`Error::WrongKey`] for a message whose key this process does not have: it
+    /// is released, for a process that has it; [`reveille_wake::Error::Full`] if too many pops wait;
+    /// [`reveille_wake::Error::Closed`] while the process stops; otherwise those of the database.
     ///
     /// # Cancel safety
-    /// Dropping the future gives back whatever was leased for it, uncharged.
+    /// Dropping the future releases its leases; no retry is charged.
     pub async fn pop(&self, pop: Pop, deadline: Option<Instant>) -> Result<Option<Batch>> {
         pop.source.check()?;
         let group = pop.group.clone().unwrap_or_else(|| QUEUE_MODE.to_owned());
@@ -172,7 +174,7 @@ impl Queues {
                 None => self.inner.pops.claim_now(key.clone(), 1, args()).await?,
             };
             let Some(claimed) = claimed else { return Ok(None) };
-            // Before it is consumed: what cannot be read here must not end here.
+            // Before the ack: a message that cannot be decrypted here must not be acked here.
             let decrypted = match self.decrypted(&claimed) {
                 Ok(decrypted) => decrypted,
                 Err(damaged) => {
@@ -181,9 +183,9 @@ impl Queues {
                     continue;
                 }
             };
-            // Consumed before it is taken: who goes away before that has not had it.
+            // Acked before it is accepted: if the client disconnects, its batch is released only if it was not acked.
             let refused = if pop.auto_ack { self.consume(&claimed, &key.group).await? } else { HashSet::new() };
-            // What was consumed comes once, so it is delivered, whatever became of the rest.
+            // An acked message is not redelivered, so the batch is delivered even if other partitions were lost.
             let partitions = claimed.iter().map(LeasedBatch::partitions).sum::<usize>().saturating_sub(refused.len());
             if partitions == 0 && pop.auto_ack {
                 continue;
@@ -205,7 +207,7 @@ impl Queues {
         }
     }
 
-    /// Acks all of it. Answers the partitions that are not ours any more: their lease ended, or was ended, meanwhile.
+    /// Acks the batches. Returns the partitions whose lease is over.
     async fn consume(&self, claimed: &[LeasedBatch], group: &str) -> Result<HashSet<PartitionId>> {
         let mut acks: Vec<Ack> = Vec::new();
         for leased in claimed {
@@ -218,7 +220,7 @@ impl Queues {
                     group: Some(group.to_owned()),
                     error: None,
                 };
-                // The last of a partition is all of it.
+                // The ack of the last message covers the partition.
                 match acks.last_mut().filter(|last| last.partition_id == ack.partition_id) {
                     Some(last) => *last = ack,
                     None => acks.push(ack),
@@ -231,7 +233,7 @@ impl Queues {
         Ok(refused.map(|(_, partition)| partition).collect())
     }
 
-    /// The payloads that are encrypted, or the messages that cannot be decrypted, each with the reason.
+    /// The decrypted payloads, or the messages that cannot be decrypted, each with the reason.
     fn decrypted<'a>(&self, claimed: &'a [LeasedBatch]) -> Result<Vec<Option<Box<RawValue>>>, Vec<Unreadable<'a>>> {
         let (mut payloads, mut unreadable) = (Vec::new(), Vec::new());
         for message in claimed.iter().flat_map(|leased| &leased.messages) {
@@ -251,7 +253,8 @@ impl Queues {
     /// Makes messages dead letters that no process can decrypt, so that they do not block their partition.
     ///
     /// # Errors
-    /// [`Error::WrongKey`] if another process may decrypt one of them: then nothing was done, and all goes back, to the end of the line.
+    /// [`Error::WrongKey`] if another process may decrypt one of them. Then nothing was changed, and all leases are
+    /// released.
     async fn dead_letter_damaged(&self, unreadable: Vec<Unreadable<'_>>, round: usize) -> Result<()> {
         for (message, why) in &unreadable {
             self.inner.encryption.failures.unopened(&message.queue, *why);
@@ -262,8 +265,9 @@ impl Queues {
         }
         for (message, why) in unreadable.iter().take(DAMAGED_MAX) {
             let Message { partition_id, offset, id, transaction_id, queue, .. } = message;
-            let buried = self.bury(*partition_id, *offset, *id, transaction_id, &why.of(queue).to_string()).await?;
-            self.inner.counters.dead_lettered(queue, QUEUE_MODE, usize::from(buried));
+            let is_done =
+                self.dead_letter_at(*partition_id, *offset, *id, transaction_id, &why.of(queue).to_string()).await?;
+            self.inner.counters.dead_lettered(queue, QUEUE_MODE, usize::from(is_done));
         }
         Ok(())
     }

@@ -1,7 +1,8 @@
-//! Consumer groups: how far they have come, moving them, and removing them.
+//! Consumer groups: their positions, moving them, deleting them.
 //!
-//! A consumer may be reading while somebody moves its group. So a cursor is moved under its own lock, its lease ends with that, and what the consumer says afterwards of messages it
-//! had is refused as too late. Whoever waits is rung, because there may be something to read again.
+//! A consumer may be reading while its group is moved. So a cursor is moved under its own lock, which ends its lease:
+//! later acks of messages delivered before are rejected. Waiting pops are woken, because there may be messages to read
+//! again.
 
 use std::time::Duration;
 
@@ -15,8 +16,9 @@ use crate::id::{Ids, PartitionId};
 use crate::name::check;
 use crate::queues::Queues;
 use crate::storage::partition_ref::released;
+use crate::storage::statements::unknown_word;
 
-/// Partitions whose cursors are moved in one transaction: as long as nobody of the group can read them.
+/// Partitions whose cursors are moved in one transaction, which no consumer of the group can read meanwhile.
 const TOGETHER: usize = 500;
 
 /// A consumer group of a queue.
@@ -28,19 +30,19 @@ pub struct Group {
     pub queue: String,
     /// Where it began.
     pub subscription: Subscription,
-    /// When it was first seen.
+    /// When it was created.
     pub created_at: OffsetDateTime,
     /// Partitions of the queue.
     pub partitions: u64,
-    /// Those in which something waits for it.
+    /// The partitions with messages that it has not consumed.
     pub lagging_partitions: u64,
-    /// Messages that wait for it, those it is reading among them.
+    /// Messages that it has not consumed, including leased ones.
     pub lag: u64,
-    /// How long the oldest of them has waited.
+    /// The age of the oldest of them.
     pub lag_seconds: f64,
-    /// Partitions that somebody reads for it.
+    /// Its leased partitions.
     pub leases: u64,
-    /// When somebody last got something for it.
+    /// The time of its last pop with messages.
     pub read_at: Option<OffsetDateTime>,
 }
 
@@ -54,7 +56,8 @@ impl Group {
             subscription: match (row.try_get("mode")?, since) {
                 ("timestamp", Some(since)) => Subscription::Since(since),
                 ("new", _) => Subscription::New,
-                _ => Subscription::All,
+                ("all", _) => Subscription::All,
+                (mode, _) => return Err(unknown_word("subscription mode", mode).into()),
             },
             created_at: row.try_get("created_at")?,
             partitions: count("partitions")?,
@@ -67,7 +70,7 @@ impl Group {
     }
 }
 
-/// A partition in which something waits for a consumer group.
+/// A partition with messages that a consumer group has not consumed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lagging {
     /// The group.
@@ -76,21 +79,21 @@ pub struct Lagging {
     pub queue: String,
     /// The partition.
     pub partition: String,
-    /// The id of that.
+    /// The id of the partition.
     pub partition_id: PartitionId,
-    /// Messages that wait.
+    /// The number of messages that are not consumed.
     pub lag: u64,
-    /// How long the oldest of them has.
+    /// The age of the oldest of them.
     pub lag_seconds: f64,
-    /// The offset of that.
+    /// The offset of the oldest of them.
     pub position: i64,
     /// The offset of the next message to be pushed.
     pub head: i64,
-    /// Until when somebody has a lease on it.
+    /// The end of the lease, if the partition is leased.
     pub leased_until: Option<OffsetDateTime>,
-    /// How often the oldest was refused.
+    /// How often the oldest message has been retried.
     pub retries: u32,
-    /// When the group last got something of it.
+    /// The time of the last pop with messages.
     pub read_at: Option<OffsetDateTime>,
 }
 
@@ -115,9 +118,9 @@ impl Lagging {
 /// Where to move a consumer group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seek {
-    /// To what comes next.
+    /// To the next message that is pushed.
     End,
-    /// To the first message that is not older.
+    /// To the first message that was stored at this time or later.
     Time(OffsetDateTime),
 }
 
@@ -125,17 +128,17 @@ pub enum Seek {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Target {
     To(Seek),
-    /// To where the group began.
+    /// To the position at which the group began.
     Subscription,
-    /// To the first message there is, those that are before it.
+    /// To the first stored message, if the cursor is before it.
     First,
 }
 
 impl Queues {
-    /// Consumer groups, one of each queue they read: all, those of one name, of one queue, or of both.
+    /// Consumer groups, one entry per queue: all, those of one name, of one queue, or of both.
     ///
     /// # Errors
-    /// The database's.
+    /// Those of the database.
     pub async fn groups(&self, group: Option<&str>, queue: Option<&str>) -> Result<Vec<Group>> {
         group.map_or(Ok(()), |group| check("consumerGroup", group))?;
         queue.map_or(Ok(()), |queue| check("queue", queue))?;
@@ -144,10 +147,10 @@ impl Queues {
         rows.iter().map(Group::of).collect()
     }
 
-    /// The partitions in which something has waited for a consumer group for at least so long; longest first.
+    /// The partitions with messages that a consumer group has not consumed for at least `least`; the oldest first.
     ///
     /// # Errors
-    /// The database's.
+    /// Those of the database.
     pub async fn lagging(&self, group: Option<&str>, least: Duration, limit: u32) -> Result<Vec<Lagging>> {
         group.map_or(Ok(()), |group| check("consumerGroup", group))?;
         let inner = &self.inner;
@@ -156,33 +159,35 @@ impl Queues {
         rows.iter().map(|row| Lagging::of(row, inner.ids)).collect()
     }
 
-    /// Removes a consumer group, from one queue or from all; how many queues it had. If it comes back it begins where it then says, which by default is the first message.
+    /// Deletes a consumer group, from one queue or from all; returns the number of queues. If it pops again, it begins
+    /// where that pop asks for, by default at the first message.
     ///
-    /// `keeps_subscription`: it stays, and begins again where it once began.
+    /// `keeps_subscription`: the group stays, and its cursors go back to where it once began.
     ///
     /// # Errors
-    /// The database's.
+    /// Those of the database.
     pub async fn delete_group(&self, group: &str, queue: Option<&str>, keeps_subscription: bool) -> Result<usize> {
         check("consumerGroup", group)?;
         queue.map_or(Ok(()), |queue| check("queue", queue))?;
         let inner = &self.inner;
-        let homes = self.homes(group, queue).await?;
-        for home in &homes {
+        let queues = self.queues_of(group, queue).await?;
+        for queue in &queues {
             if keeps_subscription {
-                self.move_all(home, group, None, Target::Subscription).await?;
+                self.move_all(queue, group, None, Target::Subscription).await?;
             } else {
-                inner.db.ask("delete a group", || sqlx::query(&inner.sql.unsubscribe).bind(home.consumer)).await?;
-                // Whoever waits for it begins again.
-                inner.wake.wake_up(&[released(&inner.channel, &home.queue, group)]);
+                inner.db.ask("delete a group", || sqlx::query(&inner.sql.unsubscribe).bind(queue.consumer)).await?;
+                // Waiting pops of the group create it again.
+                inner.wake.wake_up(&[released(&inner.channel, &queue.queue, group)]);
             }
         }
-        Ok(homes.len())
+        Ok(queues.len())
     }
 
-    /// Changes where a consumer group is said to have begun; how many queues it has. Nothing moves: that happens if it is deleted and keeps its subscription.
+    /// Changes where a consumer group began; returns the number of its queues. Its cursors stay: they move if it is
+    /// deleted and keeps its subscription.
     ///
     /// # Errors
-    /// The database's.
+    /// Those of the database.
     pub async fn resubscribe(&self, group: &str, since: OffsetDateTime) -> Result<usize> {
         check("consumerGroup", group)?;
         let inner = &self.inner;
@@ -190,43 +195,46 @@ impl Queues {
         Ok(inner.db.ask("change a subscription", query).await?.len())
     }
 
-    /// Moves a consumer group in a queue, or in one of its partitions, forwards or backwards; how many cursors. `None`: the queue has no such group.
+    /// Moves a consumer group in a queue, or in one of its partitions, forwards or backwards; returns the number of
+    /// cursors. `None`: the queue has no such group.
     ///
     /// Current leases of the group are lost. Partitions are moved one after another: a consumer may read one at its new
     /// position while another is still at the old one.
     ///
     /// # Errors
-    /// The database's.
+    /// Those of the database.
     pub async fn seek(&self, group: &str, queue: &str, partition: Option<&str>, to: Seek) -> Result<Option<usize>> {
         check("consumerGroup", group)?;
         check("queue", queue)?;
         partition.map_or(Ok(()), |partition| check("partition", partition))?;
-        match self.homes(group, Some(queue)).await?.first() {
-            Some(home) => self.move_all(home, group, partition, Target::To(to)).await.map(Some),
+        match self.queues_of(group, Some(queue)).await?.first() {
+            Some(queue) => self.move_all(queue, group, partition, Target::To(to)).await.map(Some),
             None => Ok(None),
         }
     }
 
-    async fn homes(&self, group: &str, queue: Option<&str>) -> Result<Vec<Home>> {
+    async fn queues_of(&self, group: &str, queue: Option<&str>) -> Result<Vec<GroupQueue>> {
         let inner = &self.inner;
         let rows =
             inner.db.ask("find a group", || sqlx::query(&inner.sql.find_consumers).bind(group).bind(queue)).await?;
-        let home =
-            |row: &PgRow| Ok(Home { consumer: row.try_get(0)?, queue_id: row.try_get(1)?, queue: row.try_get(2)? });
-        rows.iter().map(home).collect()
+        let queue = |row: &PgRow| {
+            Ok(GroupQueue { consumer: row.try_get(0)?, queue_id: row.try_get(1)?, queue: row.try_get(2)? })
+        };
+        rows.iter().map(queue).collect()
     }
 
-    async fn move_all(&self, home: &Home, group: &str, partition: Option<&str>, to: Target) -> Result<usize> {
-        let heads = self.inner.heads(home.queue_id, partition).await?;
+    async fn move_all(&self, queue: &GroupQueue, group: &str, partition: Option<&str>, to: Target) -> Result<usize> {
+        let heads = self.inner.heads(queue.queue_id, partition).await?;
         let partitions: Vec<i64> = heads.iter().map(|head| head.partition).collect();
         let mut moved = 0;
-        for few in partitions.chunks(TOGETHER) {
-            moved += self.seek_partitions(&home.queue, few, Some(group), to).await?;
+        for chunk in partitions.chunks(TOGETHER) {
+            moved += self.seek_partitions(&queue.queue, chunk, Some(group), to).await?;
         }
         Ok(moved)
     }
 
-    /// Moves the cursors of a group, or of all, in some partitions of a queue; see `functions/seek.sql`. How many.
+    /// Moves the cursors of a group, or of all, in partitions of a queue; see `functions/seek.sql`. Returns their
+    /// number.
     pub(crate) async fn seek_partitions(
         &self,
         queue: &str,
@@ -257,8 +265,8 @@ impl Queues {
     }
 }
 
-/// A group's position in a queue.
-struct Home {
+/// A queue that a group reads.
+struct GroupQueue {
     consumer: i32,
     queue_id: i32,
     queue: String,

@@ -1,4 +1,4 @@
-//! What the errors of the queue mean to a client.
+//! The HTTP responses of the queue's errors.
 
 use std::fmt::Display;
 
@@ -7,10 +7,10 @@ use reveille_web::ApiError;
 
 use crate::error::Error;
 
-/// The refusal of a part of a list: the error says which field, and `place` which part.
-pub(crate) fn at(place: impl Display, error: Error) -> ApiError {
+/// An error in an element of a list: `element` is the path of the element, the error names the field.
+pub(crate) fn at(element: impl Display, error: Error) -> ApiError {
     match error {
-        Error::Invalid { what, reason } => invalid(format_args!("{place}{what}"), reason),
+        Error::Invalid { what, reason } => invalid(format_args!("{element}{what}"), reason),
         other => other.into(),
     }
 }
@@ -29,7 +29,7 @@ impl From<Error> for ApiError {
     fn from(error: Error) -> ApiError {
         match error {
             Error::Invalid { .. } => ApiError::bad_request(error.to_string()),
-            Error::AckRefused(_) | Error::RolledBack { .. } => ApiError::new(StatusCode::CONFLICT, error.to_string()),
+            Error::AckRejected(_) | Error::RolledBack { .. } => ApiError::new(StatusCode::CONFLICT, error.to_string()),
             // Another server may have the key: a client that knows several tries the next.
             Error::NoKey { .. } | Error::WrongKey { .. } | Error::Damaged { .. } => {
                 ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
@@ -46,7 +46,7 @@ mod tests {
 
     use super::*;
 
-    /// Each error of the queue has its status; of a part of a list the place is told.
+    /// Each error of the queue has its status, and an error in a list names its element.
     #[test]
     fn every_error_has_its_status() {
         let queue = || "q".to_owned();
@@ -59,11 +59,11 @@ mod tests {
             (Error::from(reveille_pg::Error::Closed), 503),
         ] {
             let text = error.to_string();
-            let refusal = ApiError::from(error);
-            assert!(refusal.message().contains(&text) || status == 503, "{refusal:?}");
-            assert_eq!(refusal.into_response().status().as_u16(), status, "{text}");
+            let response = ApiError::from(error);
+            assert!(response.message().contains(&text) || status == 503, "{response:?}");
+            assert_eq!(response.into_response().status().as_u16(), status, "{text}");
         }
-        let placed = at("items[0].", Error::invalid("queue", "must not be empty"));
-        assert_eq!(placed.message(), "invalid parameter `items[0].queue`: must not be empty");
+        let in_list = at("items[0].", Error::invalid("queue", "must not be empty"));
+        assert_eq!(in_list.message(), "invalid parameter `items[0].queue`: must not be empty");
     }
 }

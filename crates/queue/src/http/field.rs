@@ -1,4 +1,4 @@
-//! Fields of a JSON body that clients fill with more than one kind of value.
+//! Fields of a JSON body that may have values of several types.
 
 use std::fmt::Display;
 
@@ -10,7 +10,7 @@ use super::api_error::invalid;
 /// A field as it was sent.
 pub(crate) type Raw<'a> = Option<&'a RawValue>;
 
-/// Text, or nothing: absent, null.
+/// A string. `None`: absent or null.
 pub(crate) fn text(raw: Raw<'_>, what: impl Display) -> Result<Option<String>, ApiError> {
     let Some(raw) = raw.map(RawValue::get).filter(|raw| *raw != "null") else { return Ok(None) };
     if !raw.starts_with('"') {
@@ -19,7 +19,7 @@ pub(crate) fn text(raw: Raw<'_>, what: impl Display) -> Result<Option<String>, A
     serde_json::from_str(raw).map(Some).map_err(|error| invalid(&what, error))
 }
 
-/// Text, a number or a truth value as text: clients send ids as whatever their users have.
+/// A string, number or boolean as text: clients send ids in any of these types.
 pub(crate) fn scalar(raw: Raw<'_>, what: impl Display) -> Result<Option<String>, ApiError> {
     match raw.map(RawValue::get) {
         Some(raw) if raw.starts_with(['{', '[']) => Err(invalid(what, "must be a string or a number")),
@@ -28,12 +28,12 @@ pub(crate) fn scalar(raw: Raw<'_>, what: impl Display) -> Result<Option<String>,
     }
 }
 
-/// As [`scalar`]; an empty one is none.
+/// As [`scalar`]; an empty text is `None`.
 pub(crate) fn name(raw: Raw<'_>, what: impl Display) -> Result<Option<String>, ApiError> {
     Ok(scalar(raw, what)?.filter(|name| !name.is_empty()))
 }
 
-/// An explanation: text, or whatever else was sent, as JSON.
+/// An error text: as [`scalar`], or an object or list as JSON.
 pub(crate) fn explanation(raw: Raw<'_>, what: impl Display) -> Result<Option<String>, ApiError> {
     match raw.map(RawValue::get) {
         Some(raw) if raw.starts_with(['{', '[']) => Ok(Some(raw.to_owned())),
@@ -49,9 +49,9 @@ mod tests {
         RawValue::from_string(json.to_owned()).expect("JSON")
     }
 
-    /// What each reading makes of each kind of value; `Err` is a refusal that names the field.
+    /// The result of each function for each type of value; an error names the field.
     #[test]
-    fn values_are_read_as_far_as_they_can_be_meant() {
+    fn values_of_several_types_are_read() {
         type Read = Result<Option<&'static str>, ()>;
         let table: [(&str, Read, Read, Read); 8] = [
             ("null", Ok(None), Ok(None), Ok(None)),
@@ -67,9 +67,9 @@ mod tests {
             let given = raw(json);
             let check = |read: Result<Option<String>, ApiError>, expected: Read| match read {
                 Ok(read) => assert_eq!(Ok(read.as_deref()), expected, "{json}"),
-                Err(refusal) => {
+                Err(error) => {
                     assert_eq!(Err(()), expected, "{json}");
-                    assert!(format!("{refusal:?}").contains("items[0].x"), "{json}");
+                    assert!(format!("{error:?}").contains("items[0].x"), "{json}");
                 }
             };
             check(text(Some(&given), "items[0].x"), as_text);

@@ -1,6 +1,6 @@
 //! `POST /lease/{leaseId}/extend`.
 //!
-//! The answer is an object, not an array: the older client in the field takes an array for a failure.
+//! The response is an object, not an array: the older client takes an array for a failure.
 
 use std::time::Duration;
 
@@ -15,24 +15,24 @@ use crate::consume::pop::LONGEST;
 use crate::http::api_error::invalid;
 use crate::queues::Queues;
 
-/// For how long.
+/// The time to extend a lease to.
 #[derive(Deserialize, ToSchema)]
 #[schema(as = ExtendRequest)]
-struct Wish {
-    /// Seconds from now; without it, as long as the queue's leases are. A lease never becomes shorter.
+struct ExtendRequest {
+    /// Seconds from now; the default is the lease time of the queue. A lease never becomes shorter.
     #[schema(exclusive_minimum = 0)]
     seconds: Option<f64>,
 }
 
-/// What became of a lease. The time is there under each name that a client of the field reads.
+/// An extended lease. Its end is repeated under each name that a client reads.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = ExtendResult)]
 pub(super) struct Extended {
     lease_id: String,
-    /// Whether it lasts longer now.
+    /// Whether it was extended.
     success: bool,
-    /// How many partitions it has.
+    /// The number of its partitions.
     renewed: usize,
     #[schema(value_type = Option<String>, format = DateTime)]
     expires_at: Option<Timestamp>,
@@ -41,18 +41,18 @@ pub(super) struct Extended {
     #[serde(rename = "lease_expires_at")]
     #[schema(value_type = Option<String>, format = DateTime)]
     lease_expires_at: Option<Timestamp>,
-    /// Why it does not.
+    /// Why it was not extended.
     error: Option<&'static str>,
 }
 
-/// Makes a lease last longer.
+/// Extends a lease.
 #[utoipa::path(
-    post, path = "/lease/{leaseId}/extend", tag = "messages", request_body = Option<Wish>,
+    post, path = "/lease/{leaseId}/extend", tag = "messages", request_body = Option<ExtendRequest>,
     params(("leaseId" = String, Path, description = "The lease, as it was popped")),
     responses(
         (status = 200, description = "When the lease expires, or that it is over", body = Extended),
-        (status = 400, description = "Something cannot be meant", body = Failure),
-        (status = 503, description = "The database is away; try again", body = Failure),
+        (status = 400, description = "A parameter is invalid", body = Failure),
+        (status = 503, description = "The database is not available; retry", body = Failure),
     )
 )]
 pub(super) async fn extend(
@@ -60,7 +60,7 @@ pub(super) async fn extend(
     Path(lease_id): Path<String>,
     body: Body,
 ) -> Result<Json<Extended>, ApiError> {
-    let by = match body.json::<Wish>()?.seconds {
+    let by = match body.json::<ExtendRequest>()?.seconds {
         None => None,
         Some(seconds) if seconds > 0.0 => Some(Duration::try_from_secs_f64(seconds).unwrap_or(LONGEST)),
         Some(seconds) => return Err(invalid("seconds", format_args!("must be greater than 0, got {seconds}"))),

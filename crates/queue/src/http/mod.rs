@@ -1,10 +1,12 @@
-//! The queue over HTTP: the wire contract that clients in several languages speak.
+//! The HTTP API of the queue: the wire contract that clients in several languages speak.
 //!
-//! Clients in the field cannot be changed, and a form they do not expect costs their users work: an answer of the wrong shape is a lost consumer, a refusal with the wrong status
-//! is sent again for ever. So the forms are written down once, here, and described by a document that is generated from the same code (`GET /openapi.json`).
+//! Deployed clients cannot be changed. A response in an unexpected format breaks a consumer, and a rejected request
+//! with the wrong status is retried forever. So the formats are defined here, and the OpenAPI document is generated
+//! from the same code (`GET /openapi.json`).
 //!
-//! A request either means something or is refused with 4xx and a sentence that names the part that does not; then nothing was changed. 5xx means "not done, or harmless when sent
-//! again". No text of the database reaches a client (see the crate `web`). A waiting pop is a future: whoever closes the connection drops it, and what was leased for it goes back.
+//! An invalid request is rejected with 4xx and a message that names the parameter; nothing was changed. 5xx means that
+//! nothing was done, or that a retry is safe. No text of the database reaches a client (see the crate `reveille-web`).
+//! A waiting pop is a future: closing the connection drops it, which releases its leases.
 
 mod ack;
 mod admin;
@@ -24,10 +26,10 @@ use utoipa_axum::routes;
 
 use crate::queues::Queues;
 
-/// Where everything is.
+/// The prefix of all routes.
 const BASE: &str = "/api/v1";
 
-/// The routes of the queue, under `/api/v1`, and what describes them.
+/// The routes of the queue, under `/api/v1`, and their OpenAPI document.
 pub fn api(queues: Queues) -> Api {
     let api = OpenApiRouter::new()
         .routes(routes!(push::push))
@@ -41,8 +43,8 @@ pub fn api(queues: Queues) -> Api {
         .routes(routes!(lease::extend))
         .routes(routes!(transaction::transaction))
         .merge(admin::configuration());
-    // Administrative routes reject unknown parameters. Producers and consumers may send parameters of other servers, and
-    // must go on working.
+    // Administrative routes reject unknown parameters. Producers and consumers may send parameters of other servers,
+    // and must keep working.
     let administration = strict(OpenApiRouter::new().nest(BASE, admin::routes()));
     let all = OpenApiRouter::with_openapi(openapi::head()).nest(BASE, api).merge(administration);
     Api::new(all.with_state(queues))

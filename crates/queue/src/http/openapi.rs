@@ -1,17 +1,17 @@
-//! What the document says of the queue beside its routes.
+//! The head of the OpenAPI document: everything except the routes.
 
 use utoipa::OpenApi;
 
-use super::schema::Stage;
+use super::schema::MessageStatus;
 
 #[derive(OpenApi)]
 #[openapi(
     info(
         title = "Reveille queue",
-        description = "A message queue on PostgreSQL: partitions that keep their order, consumer groups, leases, and pops that wait.",
+        description = "A message queue on PostgreSQL: ordered partitions, consumer groups, leases, and waiting pops.",
         license(name = "Apache-2.0 OR MIT")
     ),
-    components(schemas(Stage)),
+    components(schemas(MessageStatus)),
     tags(
         (name = "messages", description = "Pushing, popping and acking"),
         (name = "administration", description = "Queues, consumer groups, dead letters, maintenance")
@@ -19,7 +19,7 @@ use super::schema::Stage;
 )]
 struct Document;
 
-/// Everything but the routes.
+/// The document without routes.
 pub(crate) fn head() -> utoipa::openapi::OpenApi {
     Document::openapi()
 }

@@ -1,4 +1,4 @@
-//! `GET /pop/…`: what is there, or what comes while the client waits.
+//! `GET /pop/…`: messages that are there, or that arrive while the client waits.
 
 use std::time::Duration;
 
@@ -19,41 +19,41 @@ use crate::http::api_error::invalid;
 use crate::message::Message;
 use crate::queues::Queues;
 
-/// Messages for a client that leaves the number to the server: enough for a round trip to be worth it, few enough to be done within a lease.
+/// The batch size if the client leaves it to the server: large enough for a round trip, small enough for a lease.
 const AUTOPILOT_BATCH: u64 = 200;
-/// How long a client waits that does not say.
+/// The default wait.
 const TIMEOUT_MS: u64 = 30_000;
 
-/// How to pop.
+/// The parameters of a pop.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "read by `how`, described here")]
 struct Parameters {
-    /// Messages at most; 1 if it is not given, more with `autopilot`.
+    /// The most messages; default 1, more with `autopilot`.
     batch: Option<u64>,
-    /// Whether to wait for messages if there are none.
+    /// Whether to wait if there are no messages.
     wait: Option<bool>,
-    /// For how long, in milliseconds; 30000 if it is not given.
+    /// The longest wait in milliseconds; default 30000.
     timeout: Option<u64>,
-    /// The consumer group; without one, the queue itself.
+    /// The consumer group.
     #[param(rename = "consumerGroup", value_type = Option<Name>)]
     consumer_group: Option<String>,
-    /// Whether the messages count as consumed without an ack.
+    /// Whether the messages are acked by the pop itself.
     #[param(rename = "autoAck")]
     auto_ack: Option<bool>,
-    /// Where a new group begins: `all`, or `new` for what comes after.
+    /// Where a new group begins: `all`, or `new` for later messages only.
     #[param(rename = "subscriptionMode")]
     subscription_mode: Option<String>,
-    /// Where a new group begins: a time, or `now`.
+    /// Where a new group begins: a timestamp, or `now`.
     #[param(rename = "subscriptionFrom")]
     subscription_from: Option<String>,
-    /// Partitions at most; 1 if it is not given.
+    /// The most partitions; default 1.
     partitions: Option<u64>,
-    /// Leaves what is not given to the server.
+    /// Lets the server choose parameters that are not given.
     autopilot: Option<bool>,
 }
 
-/// Where to pop.
+/// The queues to pop from.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "read by `pop_space`, described here")]
@@ -61,12 +61,12 @@ struct Space {
     /// All queues of this namespace.
     #[param(value_type = Option<Name>)]
     namespace: Option<String>,
-    /// All queues of this task. Of both, those of both.
+    /// All queues of this task; with `namespace`, those that have both.
     #[param(value_type = Option<Name>)]
     task: Option<String>,
 }
 
-/// Messages, leased to whoever asked.
+/// Leased messages.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = PopResult)]
@@ -76,10 +76,10 @@ struct Popped<'a> {
     queue: &'a str,
     partition: &'a str,
     partition_id: String,
-    /// By what the messages are acked; empty if they need not be.
+    /// The lease to ack the messages with; empty after `autoAck`.
     lease_id: &'a str,
     consumer_group: &'a str,
-    /// How many partitions the messages are of.
+    /// The number of partitions that the messages are from.
     partitions_claimed: usize,
     messages: Vec<Delivered<'a>>,
 }
@@ -95,7 +95,7 @@ struct Delivered<'a> {
     /// As it was pushed.
     #[schema(value_type = Value)]
     data: &'a RawValue,
-    /// Who pushed it, as the server knows it.
+    /// The authenticated producer.
     producer_sub: Option<&'a str>,
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
@@ -104,18 +104,19 @@ struct Delivered<'a> {
     partition_id: String,
     lease_id: &'a str,
     consumer_group: &'a str,
-    /// How often the first message of the partition was delivered to this group before and failed, or was not acked before its lease expired.
+    /// How often the first message of the partition was retried for this group, after a failure or a lease that
+    /// expired.
     retry_count: u32,
 }
 
-/// Pops from whichever partitions of a queue have waited longest.
+/// Pops from the partitions of a queue that have waited longest.
 #[utoipa::path(
     get, path = "/pop/queue/{queue}", tag = "messages",
     params(("queue" = Name, Path, description = "The queue; it need not exist yet"), Parameters),
     responses(
         (status = 200, description = "Messages", body = Popped<'_>),
         (status = 204, description = "There are none, or none came in time"),
-        (status = 400, description = "Something cannot be meant; nothing was leased", body = Failure),
+        (status = 400, description = "A parameter is invalid; nothing was leased", body = Failure),
         (status = 503, description = "Too many wait, or the database is away; try again", body = Failure),
     )
 )]
@@ -139,7 +140,7 @@ pub(super) async fn pop_queue(
     responses(
         (status = 200, description = "Messages", body = Popped<'_>),
         (status = 204, description = "There are none, or none came in time"),
-        (status = 400, description = "Something cannot be meant; nothing was leased", body = Failure),
+        (status = 400, description = "A parameter is invalid; nothing was leased", body = Failure),
         (status = 503, description = "Too many wait, or the database is away; try again", body = Failure),
     )
 )]
@@ -168,7 +169,7 @@ pub(super) async fn pop_slashed(
     responses(
         (status = 200, description = "Messages", body = Popped<'_>),
         (status = 204, description = "There are none, or none came in time"),
-        (status = 400, description = "Something cannot be meant; nothing was leased", body = Failure),
+        (status = 400, description = "A parameter is invalid; nothing was leased", body = Failure),
         (status = 503, description = "Too many wait, or the database is away; try again", body = Failure),
     )
 )]
@@ -182,7 +183,7 @@ pub(super) async fn pop_space(
 }
 
 async fn pop(queues: &Queues, method: &Method, source: Source, query: &Query) -> Result<Response, ApiError> {
-    // The framework takes it for a GET whose answer is thrown away; these messages would be leased to nobody.
+    // A HEAD is routed as GET, and its response has no body: the messages would be leased without being delivered.
     if *method != Method::GET {
         return Err(ApiError::new(StatusCode::METHOD_NOT_ALLOWED, format!("{method} cannot pop")));
     }
@@ -190,13 +191,13 @@ async fn pop(queues: &Queues, method: &Method, source: Source, query: &Query) ->
     let deadline = wait.map(|wait| Instant::now() + wait);
     match queues.pop(pop, deadline).await {
         Ok(Some(batch)) => Ok(answer(&batch)),
-        // Who waits while the server stops is answered, not cut off.
+        // Waiting pops get a response when the server stops.
         Ok(None) | Err(Error::Wake(reveille_wake::Error::Closed { .. })) => Ok(StatusCode::NO_CONTENT.into_response()),
         Err(error) => Err(error.into()),
     }
 }
 
-/// What the parameters mean: the pop, and how long to wait.
+/// The pop, and how long to wait.
 fn how(source: Source, query: &Query) -> Result<(Pop, Option<Duration>), ApiError> {
     if query.flag("conflation")? {
         return Err(invalid("conflation", "not supported by this server"));
@@ -216,7 +217,7 @@ fn how(source: Source, query: &Query) -> Result<(Pop, Option<Duration>), ApiErro
     Ok((pop, query.flag("wait")?.then(|| Duration::from_millis(timeout))))
 }
 
-/// Where a new group begins. What is not known means everything.
+/// Where a new group begins. Unknown values mean all messages, as clients expect.
 fn subscription(query: &Query) -> Subscription {
     let from = match query.text("subscriptionFrom") {
         Some("now" | "new") => Some(Subscription::New),
@@ -274,7 +275,7 @@ fn delivered<'a>(message: &'a Message, lease_id: &'a str, consumer_group: &'a st
 mod tests {
     use super::*;
 
-    /// Which queue and partition a path means whose slashes were not escaped.
+    /// The queue and partition of a path whose slashes were not escaped.
     #[test]
     fn slashes_that_were_not_escaped_belong_to_the_names() {
         for (path, source) in [
@@ -306,7 +307,7 @@ mod tests {
         }
     }
 
-    /// A time wins over a mode, and what is neither means everything.
+    /// A timestamp takes precedence over a mode; other values mean all messages.
     #[test]
     fn a_subscription_that_is_not_known_means_everything() {
         let since = reveille_web::parse_timestamp("2026-01-01").map(Subscription::Since).expect("a day");

@@ -30,56 +30,57 @@ pub(super) struct Items<'a> {
 #[serde(rename_all = "camelCase")]
 #[schema(as = PushItem)]
 pub(super) struct Item<'a> {
-    /// The queue; made if there is none of that name.
+    /// The queue; created if it does not exist.
     #[serde(borrow)]
     #[schema(value_type = Name)]
     queue: Raw<'a>,
-    /// The partition within which order is kept; `Default` if there is none.
+    /// The partition, in which messages are in order; `Default` if it is not given.
     #[serde(borrow, default)]
     #[schema(value_type = Option<Name>)]
     partition: Raw<'a>,
-    /// Any JSON; it comes back byte by byte. None is null.
+    /// Any JSON; it is delivered byte by byte as pushed. Null if it is not given.
     #[serde(borrow, default)]
     #[schema(required = false, value_type = Value)]
     payload: Raw<'a>,
-    /// The producer's id of it: a second message with the same one in the same partition is a duplicate. A number counts as its text.
+    /// The producer's id: a second message with the same id in the same partition is a duplicate. A number counts as
+    /// its text.
     #[serde(borrow, default)]
     #[schema(value_type = Option<Name>)]
     transaction_id: Raw<'a>,
-    /// What it belongs to.
+    /// An id for tracing.
     #[serde(borrow, default)]
     #[schema(value_type = Option<Name>)]
     trace_id: Raw<'a>,
 }
 
 impl Item<'_> {
-    /// The message it means. `place` names it in a refusal.
-    pub(super) fn message(&self, place: impl Display) -> Result<NewMessage, ApiError> {
-        let queue = field::text(self.queue, format_args!("{place}queue"))?;
+    /// The message. `element` is the path of this item, for errors.
+    pub(super) fn message(&self, element: impl Display) -> Result<NewMessage, ApiError> {
+        let queue = field::text(self.queue, format_args!("{element}queue"))?;
         let message = NewMessage {
-            queue: queue.ok_or_else(|| missing(format_args!("{place}queue")))?,
-            partition: field::text(self.partition, format_args!("{place}partition"))?,
+            queue: queue.ok_or_else(|| missing(format_args!("{element}queue")))?,
+            partition: field::text(self.partition, format_args!("{element}partition"))?,
             payload: self.payload.unwrap_or(RawValue::NULL).to_owned(),
-            transaction_id: field::name(self.transaction_id, format_args!("{place}transactionId"))?,
-            trace_id: field::name(self.trace_id, format_args!("{place}traceId"))?,
-            // Who pushes is what the server knows of the caller, never what the caller says.
+            transaction_id: field::name(self.transaction_id, format_args!("{element}transactionId"))?,
+            trace_id: field::name(self.trace_id, format_args!("{element}traceId"))?,
+            // The producer is set from the authenticated caller, never from the request.
             producer: None,
         };
-        message.check().map_err(|error| at(place, error))?;
+        message.check().map_err(|error| at(element, error))?;
         Ok(message)
     }
 }
 
-/// What became of a message.
+/// The result of a pushed message.
 #[derive(Serialize, ToSchema)]
 #[schema(as = PushResult)]
-pub(super) struct Told {
-    /// Its place in the request.
+pub(super) struct PushResult {
+    /// Its index in the request.
     index: usize,
     transaction_id: String,
     /// `queued`, `duplicate`, `buffered` (until maintenance ends) or `failed`.
     status: &'static str,
-    /// Its id; of a duplicate the original's; of one that failed none.
+    /// Its id; of a duplicate the id of the original; null if it failed.
     message_id: Option<String>,
     partition_id: String,
     trace_id: Option<String>,
@@ -90,7 +91,7 @@ pub(super) struct Told {
     error: Option<String>,
 }
 
-/// What the answer repeats of a message.
+/// The part of a message that the response repeats.
 pub(super) struct Label {
     queue: String,
     trace_id: Option<String>,
@@ -102,15 +103,15 @@ impl Label {
     }
 }
 
-impl Told {
-    pub(super) fn new(index: usize, Label { queue, trace_id }: Label, pushed: Pushed) -> Told {
+impl PushResult {
+    pub(super) fn new(index: usize, Label { queue, trace_id }: Label, pushed: Pushed) -> PushResult {
         let (status, error) = match pushed.status {
             PushStatus::Queued => ("queued", None),
             PushStatus::Duplicate => ("duplicate", None),
             PushStatus::Buffered => ("buffered", None),
             PushStatus::Failed(reason) => ("failed", Some(reason)),
         };
-        Told {
+        PushResult {
             index,
             transaction_id: pushed.transaction_id,
             status,
@@ -123,28 +124,31 @@ impl Told {
     }
 }
 
-/// Pushes messages. Each has an answer of its own, in order.
+/// Pushes messages. The response has one result per message, in order.
 #[utoipa::path(
     post, path = "/push", tag = "messages", request_body = Items<'_>,
     responses(
-        (status = 201, description = "What became of each message", body = Vec<Told>),
-        (status = 400, description = "Something cannot be meant; nothing was pushed", body = Failure),
+        (status = 201, description = "The result of each message", body = Vec<PushResult>),
+        (status = 400, description = "A parameter is invalid; nothing was pushed", body = Failure),
         (status = 413, description = "The body is too large", body = Failure),
         (status = 415, description = "The body is not JSON", body = Failure),
-        (status = 503, description = "The database is away; try again", body = Failure),
+        (status = 503, description = "The database is not available; retry", body = Failure),
     )
 )]
 pub(super) async fn push(
     State(queues): State<Queues>,
     RawBody(body): RawBody,
-) -> Result<(StatusCode, Json<Vec<Told>>), ApiError> {
+) -> Result<(StatusCode, Json<Vec<PushResult>>), ApiError> {
     let messages = read(&body)?;
     let labels: Vec<Label> = messages.iter().map(Label::of).collect();
     let (pushed, _charge) = body.run_to_completion(async move { queues.push(messages).await }).await?;
     let pushed = pushed?;
-    let told =
-        labels.into_iter().zip(pushed).enumerate().map(|(index, (label, pushed))| Told::new(index, label, pushed));
-    Ok((StatusCode::CREATED, Json(told.collect())))
+    let results = labels
+        .into_iter()
+        .zip(pushed)
+        .enumerate()
+        .map(|(index, (label, pushed))| PushResult::new(index, label, pushed));
+    Ok((StatusCode::CREATED, Json(results.collect())))
 }
 
 fn read(body: &Body) -> Result<Vec<NewMessage>, ApiError> {

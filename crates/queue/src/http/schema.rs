@@ -1,22 +1,27 @@
-//! Forms of values that many routes take, as the document describes them.
+//! Schemas of values that many routes accept.
 
 use reveille_web::{schema, text};
 
 use crate::name::LENGTH_MAX;
 
-/// Elements of a list in a body: as many messages as a pop answers at most. Each takes about a kilobyte beside its bytes.
+/// The most elements of a list in a body: as many messages as a pop returns. Each takes about a kilobyte in addition to
+/// its bytes.
 pub(super) const ELEMENTS_MAX: usize = 10_000;
 
 schema! {
-    /// The name of a queue, a partition, a consumer group; a transaction id.
-    Name, text("Any text, but for the character NUL").min_length(Some(1)).max_length(Some(LENGTH_MAX)).pattern(Some(r"^[^\u0000]*$"))
+    /// A name of a queue, partition or consumer group, or a transaction id.
+    Name, text("Any text without the character NUL")
+        .min_length(Some(1))
+        .max_length(Some(LENGTH_MAX))
+        .pattern(Some(r"^[^\u0000]*$"))
 }
 schema! {
-    /// What is said of a message.
-    Verdict, text("`completed` or `success`, `failed`, `dlq`, or `retry`, which charges nothing")
+    /// The status in an ack.
+    AckStatus, text("`completed` or `success`, `failed`, `dlq`, or `retry`, which charges no retry")
         .enum_values(Some(["completed", "success", "failed", "dlq", "retry"]))
 }
 schema! {
-    /// How far a message has come, as a filter.
-    Stage, text("How far a message has come").enum_values(Some(["all", "pending", "processing", "completed", "dlq", "dead_letter"]))
+    /// The status of a message, as a filter.
+    MessageStatus, text("The status of a message")
+        .enum_values(Some(["all", "pending", "processing", "completed", "dlq", "dead_letter"]))
 }

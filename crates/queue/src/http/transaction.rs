@@ -16,19 +16,20 @@ use crate::http::api_error::{invalid, missing};
 use crate::queues::Queues;
 use crate::transaction::{Done, Operation};
 
-/// What is to happen together.
+/// The operations of a transaction.
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = TransactionRequest)]
-struct Wish<'a> {
+struct TransactionRequest<'a> {
     #[serde(borrow)]
     #[schema(required, value_type = Vec<Step<'_>>, min_items = 1, max_items = 10_000)]
     operations: Option<List<&'a RawValue, ELEMENTS_MAX>>,
-    /// Leases that must last, or nothing happens. An ack without a lease is taken to be under the one on its partition.
+    /// Leases that must not have expired; otherwise nothing is done. An ack without a lease uses the one on its
+    /// partition.
     #[serde(borrow, default)]
     #[schema(value_type = Option<Vec<String>>, max_items = 10_000)]
     required_leases: Option<List<&'a RawValue, ELEMENTS_MAX>>,
-    /// Refused: this server has none.
+    /// Rejected: not supported by this server.
     #[serde(borrow, default)]
     #[schema(ignore)]
     kv: Raw<'a>,
@@ -37,14 +38,14 @@ struct Wish<'a> {
     timers: Raw<'a>,
 }
 
-/// A part of it: messages, as for a push, or an ack.
+/// An operation: messages, as for a push, or an ack.
 #[derive(ToSchema)]
 #[serde(tag = "type", rename_all = "lowercase")]
 #[schema(as = TransactionOperation)]
 #[expect(dead_code, reason = "read by `read_one`, described here")]
 enum Step<'a> {
     Push(push::Items<'a>),
-    Ack(ack::Said<'a>),
+    Ack(ack::AckRequest<'a>),
 }
 
 #[derive(Deserialize)]
@@ -59,46 +60,49 @@ struct Items<'a> {
     items: Option<List<push::Item<'a>, ELEMENTS_MAX>>,
 }
 
-/// What became of it.
+/// The result of a transaction.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = TransactionResult)]
-pub(super) struct Told {
+pub(super) struct TransactionResult {
     transaction_id: String,
-    /// Whether all of it happened. If not, nothing did.
+    /// Whether it was committed. If not, nothing was changed.
     success: bool,
-    /// Why nothing happened.
+    /// Why it was rolled back.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
-    /// Of each message and each ack, in order.
+    /// The result of each message and ack, in order.
     results: Vec<Part>,
 }
 
-/// A message, or an ack.
+/// The result of a message or an ack.
 #[derive(Serialize, ToSchema)]
 #[serde(tag = "type", rename_all = "lowercase")]
 #[schema(as = TransactionPart)]
 enum Part {
-    Push(push::Told),
-    Ack(ack::Told),
+    Push(push::PushResult),
+    Ack(ack::AckResult),
 }
 
-/// What the answer repeats of a message or an ack.
+/// The part of a message or ack that the response repeats.
 enum Label {
     Push(push::Label),
     Ack(String),
 }
 
-/// Pushes and acks together: all of it happens, or nothing.
+/// Pushes and acks in one transaction: all are done, or none.
 #[utoipa::path(
-    post, path = "/transaction", tag = "messages", request_body = Wish<'_>,
+    post, path = "/transaction", tag = "messages", request_body = TransactionRequest<'_>,
     responses(
-        (status = 200, description = "Whether it happened", body = Told),
-        (status = 400, description = "Something cannot be meant; nothing happened", body = Failure),
-        (status = 503, description = "The database is away, nothing happened; try again", body = Failure),
+        (status = 200, description = "Whether it was committed", body = TransactionResult),
+        (status = 400, description = "A parameter is invalid; nothing was changed", body = Failure),
+        (status = 503, description = "The database is not available, and nothing was changed; retry", body = Failure),
     )
 )]
-pub(super) async fn transaction(State(queues): State<Queues>, RawBody(body): RawBody) -> Result<Json<Told>, ApiError> {
+pub(super) async fn transaction(
+    State(queues): State<Queues>,
+    RawBody(body): RawBody,
+) -> Result<Json<TransactionResult>, ApiError> {
     let (operations, leases) = read(&body)?;
     let labels: Vec<Label> = operations.iter().flat_map(labels).collect();
     let transaction_id = Uuid::now_v7().to_string();
@@ -106,20 +110,20 @@ pub(super) async fn transaction(State(queues): State<Queues>, RawBody(body): Raw
         Ok(done) => {
             let each = labels.into_iter().zip(done).enumerate();
             let results = each.map(|(index, (label, done))| part(index, label, done)).collect();
-            Ok(Json(Told { transaction_id, success: true, error: None, results }))
+            Ok(Json(TransactionResult { transaction_id, success: true, error: None, results }))
         }
         Err(Error::RolledBack { reason }) => {
-            Ok(Json(Told { transaction_id, success: false, error: Some(reason), results: Vec::new() }))
+            Ok(Json(TransactionResult { transaction_id, success: false, error: Some(reason), results: Vec::new() }))
         }
         Err(error) => Err(error.into()),
     }
 }
 
 fn read(body: &Body) -> Result<(Vec<Operation>, Vec<Uuid>), ApiError> {
-    let Wish { operations, required_leases, kv, timers } = body.json()?;
-    // They decide whether the rest may happen: passed over, the rest would happen without them.
-    for (name, rider) in [("kv", kv), ("timers", timers)] {
-        if rider.is_some() {
+    let TransactionRequest { operations, required_leases, kv, timers } = body.json()?;
+    // They decide whether the transaction commits, so ignoring them would be wrong.
+    for (name, value) in [("kv", kv), ("timers", timers)] {
+        if value.is_some() {
             return Err(invalid(name, "not supported by this server"));
         }
     }
@@ -147,21 +151,21 @@ fn read(body: &Body) -> Result<(Vec<Operation>, Vec<Uuid>), ApiError> {
 }
 
 fn read_one(index: usize, operation: &RawValue) -> Result<Operation, ApiError> {
-    let place = format!("operations[{index}]");
-    let unreadable = |error| invalid(&place, error);
+    let element = format!("operations[{index}]");
+    let unreadable = |error| invalid(&element, error);
     let Kind { kind } = serde_json::from_str(operation.get()).map_err(unreadable)?;
-    match field::text(kind, format_args!("{place}.type"))?.as_deref() {
+    match field::text(kind, format_args!("{element}.type"))?.as_deref() {
         Some("push") => {
             let Items { items } = serde_json::from_str(operation.get()).map_err(unreadable)?;
-            let items = items.ok_or_else(|| missing(format_args!("{place}.items")))?;
-            let message = |(at, item): (usize, &push::Item<'_>)| item.message(format_args!("{place}.items[{at}]."));
+            let items = items.ok_or_else(|| missing(format_args!("{element}.items")))?;
+            let message = |(at, item): (usize, &push::Item<'_>)| item.message(format_args!("{element}.items[{at}]."));
             Ok(Operation::Push(items.0.iter().enumerate().map(message).collect::<Result<_, _>>()?))
         }
         Some("ack") => {
-            let said: ack::Said<'_> = serde_json::from_str(operation.get()).map_err(unreadable)?;
-            said.ack(format_args!("{place}.")).map(Operation::Ack)
+            let ack: ack::AckRequest<'_> = serde_json::from_str(operation.get()).map_err(unreadable)?;
+            ack.ack(format_args!("{element}.")).map(Operation::Ack)
         }
-        _ => Err(invalid(format_args!("{place}.type"), "must be `push` or `ack`")),
+        _ => Err(invalid(format_args!("{element}.type"), "must be `push` or `ack`")),
     }
 }
 
@@ -174,8 +178,8 @@ fn labels(operation: &Operation) -> Vec<Label> {
 
 fn part(index: usize, label: Label, done: Done) -> Part {
     match (label, done) {
-        (Label::Push(label), Done::Pushed(pushed)) => Part::Push(push::Told::new(index, label, pushed)),
-        (Label::Ack(transaction), Done::Acked(acked)) => Part::Ack(ack::Told::new(index, transaction, acked)),
+        (Label::Push(label), Done::Pushed(pushed)) => Part::Push(push::PushResult::new(index, label, pushed)),
+        (Label::Ack(transaction), Done::Acked(acked)) => Part::Ack(ack::AckResult::new(index, transaction, acked)),
         _ => unreachable!("answers come in the order of what they answer"),
     }
 }

@@ -1,4 +1,4 @@
-//! Appending messages: one statement for everything that waits to be pushed.
+//! Appending messages: one statement for all pending pushes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,32 +17,22 @@ use crate::admin::message_counters::MessageCounters;
 use crate::produce::balance::Balance;
 use crate::produce::dedup_cache::{DedupCache, HashDelta};
 use crate::produce::partition_batch::{BatchProblem, DedupResult, PartitionBatch};
-use crate::produce::push_outcome::PushOutcome;
-pub(crate) use crate::produce::stored_message::StoredMessage;
-use crate::storage::partition_ref::PartitionRef;
+use crate::produce::push_write::{PushOutcome, PushWrite, StoredMessage};
 use crate::storage::statements::unknown_word;
 
 /// Attempts to append while other processes append the same hashes; each attempt knows more of them.
 const ATTEMPTS_MAX: usize = 10;
 
-/// The messages of one request for one partition.
-pub(crate) struct PushWrite {
-    pub(crate) partition: Arc<PartitionRef>,
-    pub(crate) messages: Vec<StoredMessage>,
-    /// They were buffered during maintenance.
-    pub(crate) drains: bool,
-}
-
-/// What a transaction has learnt, to be cached when it has committed.
+/// Hashes that a transaction has read and stored, to be cached when it has committed.
 #[derive(Default)]
 pub(crate) struct PendingHashes {
-    /// Of partitions.
+    /// By partition.
     pub(crate) deltas: HashMap<i64, HashDelta>,
-    /// How many messages were stored, by queue.
+    /// The number of stored messages by queue.
     stored: HashMap<String, usize>,
 }
 
-/// Appends loads; dedups them.
+/// Deduplicates and appends messages.
 pub(crate) struct Push {
     channel: Channel,
     dedup_cache: Arc<Mutex<DedupCache>>,
@@ -80,7 +70,8 @@ impl Push {
         self.dedup_cache.lock()
     }
 
-    /// Appends inside a transaction. What that has taught so far is used and added to; it is to be [remembered](Self::learn) when the transaction is committed, and not before.
+    /// Appends inside a transaction. Uses the hashes that it has read so far and adds to them; the caller passes them
+    /// to [`learn`](Self::learn) after the commit, and not before.
     pub(crate) async fn append_uncommitted(
         &self,
         conn: &mut PgConnection,
@@ -106,15 +97,15 @@ impl Push {
         Ok(outcomes)
     }
 
-    /// Remembers what was learnt in a transaction that is committed.
+    /// Adds the hashes of a committed transaction to the cache.
     pub(crate) fn learn(&self, pending: PendingHashes) {
         pending.stored.iter().for_each(|(queue, messages)| self.counters.pushed(queue, *messages));
         let mut dedup_cache = self.dedup_cache();
         pending.deltas.into_iter().for_each(|(partition, delta)| dedup_cache.learn(partition, delta));
     }
 
-    /// Reads hashes that are missing in the cache, before a transaction whose commit is not observed. Needs a connection
-    /// outside of that transaction.
+    /// Reads hashes that are missing in the cache, before a transaction whose commit is not observed. `conn` is not the
+    /// connection of that transaction.
     pub(crate) async fn catch_up(
         &self,
         conn: &mut PgConnection,
@@ -125,13 +116,14 @@ impl Push {
         Ok(())
     }
 
-    /// Appends what lanes have. Answers the backend, if it has been asked to append anything. `lasts`: as in [`Lane::append`].
+    /// Appends the messages of the batches. Returns the backend, if a statement was sent. `certain`: as in
+    /// [`PartitionBatch::append`].
     async fn append<'q>(
         &self,
         conn: &mut PgConnection,
         batches: &mut [PartitionBatch<'q>],
         query: impl Fn() -> Query<'q, Postgres, PgArguments>,
-        lasts: bool,
+        certain: bool,
     ) -> reveille_pg::Result<Option<i32>> {
         let mut backend = None;
         for _ in 0..ATTEMPTS_MAX {
@@ -153,7 +145,7 @@ impl Push {
                 }
                 batch.delta.first = row.try_get::<Option<i64>, _>("retained_from")?.unwrap_or_default();
                 match row.try_get("status")? {
-                    "appended" => batch.append(row.try_get("first_offset")?, lasts),
+                    "appended" => batch.append(row.try_get("first_offset")?, certain),
                     "stale" => {}
                     "locked" => batch.problem = Some(BatchProblem::Locked),
                     "full" => batch.problem = Some(BatchProblem::Full),
@@ -166,11 +158,11 @@ impl Push {
         Ok(backend)
     }
 
-    /// Finds out what of the lanes is stored already.
+    /// Decides which messages of the batches are new.
     async fn prepare(&self, conn: &mut PgConnection, batches: &mut [PartitionBatch<'_>]) -> reveille_pg::Result<()> {
         let possible_duplicates = loop {
             self.read_cold(conn, batches).await?;
-            if let Some(possible_duplicates) = self.possible_duplicates(batches) {
+            if let Some(possible_duplicates) = self.mark_new_messages(batches) {
                 break possible_duplicates;
             }
         };
@@ -195,7 +187,8 @@ impl Push {
                 Some((id, transaction)) if transaction == message.transaction_id => {
                     batch.results[index] = DedupResult::DuplicateOf(id);
                 }
-                // What had the hash was removed, or was another; where it is stored now is learnt with that.
+                // The message at that offset was deleted, or has another transaction id. The push records the new
+                // offset of the hash.
                 _ => batch.new_messages.push(index),
             }
         }
@@ -203,14 +196,14 @@ impl Push {
         Ok(())
     }
 
-    /// Reads all hashes of the partitions of which none are remembered.
+    /// Reads all hashes of partitions that are not in the cache.
     async fn read_cold(&self, conn: &mut PgConnection, batches: &mut [PartitionBatch<'_>]) -> reveille_pg::Result<()> {
         let mut cold: Vec<&mut PartitionBatch<'_>> = Vec::new();
         {
             let mut dedup_cache = self.dedup_cache();
             for batch in batches.iter_mut().filter(|batch| batch.is_open() && batch.delta.from.is_none()) {
-                match dedup_cache.upto(batch.partition.id) {
-                    Some(upto) => batch.delta = HashDelta { begins: false, ..HashDelta::from(upto) },
+                match dedup_cache.touch(batch.partition.id) {
+                    Some(end) => batch.delta = HashDelta { begins: false, ..HashDelta::from(end) },
                     None => cold.push(batch),
                 }
             }
@@ -222,14 +215,14 @@ impl Push {
         for batch in cold {
             match read.remove(&batch.partition.id) {
                 Some(delta) => batch.delta = delta,
-                // There is no such partition any more.
+                // The partition does not exist any more.
                 None => batch.problem = Some(BatchProblem::Gone),
             }
         }
         Ok(())
     }
 
-    /// The hashes of partitions from an offset on up to which they are known, or from their beginning.
+    /// The hashes of partitions: from the offset up to which they are known, or all.
     async fn read(
         &self,
         conn: &mut PgConnection,
@@ -254,16 +247,17 @@ impl Push {
         Ok(read)
     }
 
-    /// What of the lanes has a hash that is known. `None`: what was remembered a moment ago is forgotten by now, to make room for others or because it was wrong.
-    fn possible_duplicates(&self, batches: &mut [PartitionBatch<'_>]) -> Option<Vec<PossibleDuplicate>> {
+    /// Marks messages without a known hash as new, and returns the others. `None`: the cache has forgotten a partition
+    /// since its hashes were read, to make room or because they were wrong.
+    fn mark_new_messages(&self, batches: &mut [PartitionBatch<'_>]) -> Option<Vec<PossibleDuplicate>> {
         let mut possible_duplicates = Vec::new();
-        let mut lost = false;
+        let mut is_forgotten = false;
         let dedup_cache = self.dedup_cache();
         for (at, batch) in batches.iter_mut().enumerate().filter(|(_, batch)| batch.is_open()) {
             let id = batch.partition.id;
             if !batch.delta.begins && !batch.delta.from.is_some_and(|from| dedup_cache.covers(id, from)) {
                 batch.delta = HashDelta::default();
-                lost = true;
+                is_forgotten = true;
                 continue;
             }
             batch.new_messages.clear();
@@ -282,11 +276,11 @@ impl Push {
                 batch.results[index] = DedupResult::New;
             }
         }
-        (!lost).then_some(possible_duplicates)
+        (!is_forgotten).then_some(possible_duplicates)
     }
 }
 
-/// A message whose hash was seen at an offset.
+/// A message whose hash is known at an offset.
 struct PossibleDuplicate {
     batch: usize,
     index: usize,
@@ -300,7 +294,7 @@ fn outcomes_of(batches: Vec<PartitionBatch<'_>>) -> Vec<Option<PushOutcome>> {
     outcomes
 }
 
-/// How many messages of a load were stored, by this attempt or an earlier one.
+/// The number of messages of a write that were stored, by this attempt or an earlier one.
 fn stored(write: &PushWrite, outcome: &PushOutcome) -> usize {
     match outcome {
         PushOutcome::Stored(originals) => originals.iter().filter(|original| original.is_none()).count(),
@@ -325,7 +319,7 @@ fn bind_batches<'q>(
     }
     query
         .bind(batches.iter().map(|batch| batch.partition.id).collect::<Vec<_>>())
-        .bind(batches.iter().map(|batch| batch.delta.upto).collect::<Vec<_>>())
+        .bind(batches.iter().map(|batch| batch.delta.end).collect::<Vec<_>>())
         .bind(batches.iter().map(|batch| batch.partition.revision).collect::<Vec<_>>())
         .bind(last_segments)
         .bind(segment_ends)
@@ -342,7 +336,7 @@ impl BatchedWrite for Push {
     type Write = PushWrite;
     type Key = i64;
     type Outcome = PushOutcome;
-    // Sent again it finds its own messages, by their ids.
+    // Sent again, it finds its own messages by their ids.
     const RECORDS_OUTCOMES: bool = false;
 
     fn key(&self, write: &PushWrite) -> i64 {
@@ -367,8 +361,8 @@ impl BatchedWrite for Push {
         conn: &mut PgConnection,
         batch: &WriteBatch<'_, PushWrite>,
     ) -> reveille_pg::Result<BatchResult<Self::Outcome>> {
-        // A write that is sent alone waits for a lock, and keeps no core busy.
-        let pause = if batch.patient { Duration::ZERO } else { self.balance.pause(Instant::now()) };
+        // A write that is sent alone waits for a lock and keeps no core busy.
+        let pause = if batch.patient { Duration::ZERO } else { self.balance.begin_batch(Instant::now()) };
         if !pause.is_zero() {
             sleep(pause).await;
         }

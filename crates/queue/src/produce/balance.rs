@@ -1,10 +1,12 @@
-//! How pushes and consumers share the machine.
+//! How pushes and consumers share the database.
 //!
-//! A push batch may carry thousands of messages, and the next one leaves as soon as it returns. Pops and acks of a partition follow one another, and each competes with a
-//! push batch for the processors and the disk: the more is pushed, the less is consumed. So while consumers are behind, a large push batch is followed by a pause
-//! twice as long as the batch took. Messages pushed meanwhile wait, and leave together. Consumers that are not behind cost pushes nothing: an ack that leaves
-//! nothing to read ends it for its partition and group. Others that are behind keep their share.
+//! A push batch may have thousands of messages, and the next one is sent when it returns. Pops and acks of a partition
+//! follow one another, and each competes with a push batch for CPU and disk: the more is pushed, the less is consumed.
+//! So while consumers have a backlog, a large push batch is followed by a pause twice as long as the batch took.
+//! Messages pushed meanwhile are in the next batch. Consumers without a backlog cost pushes nothing: an ack that leaves
+//! nothing to read ends the backlog of its partition and group.
 //!
+//! Times are arguments, so that tests do not wait.
 //! Times are arguments, so that every case can be tested without waiting.
 
 use std::collections::HashMap;
@@ -15,17 +17,17 @@ use tokio::time::Instant;
 
 /// Messages from which a push batch counts as large. A smaller one mostly waits for its commit.
 const LARGE: usize = 200;
-/// How many times as long as the batch the pause is. Once would leave consumers half of the time; but requests are prepared in the pause, and pops and acks of a partition
-/// wait for each other. Figures are in decision 28.
+/// The length of the pause as a multiple of the batch. With one, consumers would get half of the time; but requests are
+/// prepared in the pause, and pops and acks of a partition wait for each other. Decision 28 has the figures.
 const PAUSE: u32 = 2;
-/// The longest pause, however long a batch took: a disk that stood still is nothing that consumers have to make up for.
+/// The longest pause: consumers need not make up for a disk that stood still.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
-/// Push batches after which consumers count as gone, if none has acked meanwhile. At saturation there are several acks per batch.
+/// Push batches without an ack after which a backlog is forgotten. Under load there are several acks per batch.
 const BATCHES_MAX: u64 = 4;
-/// Partitions and groups that are remembered as behind. One is enough for a pause; more of them only make it last until the last has caught up.
+/// Partitions and groups that are remembered. One backlog is enough for a pause.
 const BEHIND_MAX: usize = 1_000;
 
-/// Whether consumers are behind, and how long pushes have kept them back.
+/// The backlog of consumers, and the pauses of pushes.
 #[derive(Debug, Default)]
 pub(crate) struct Balance(Mutex<State>);
 
@@ -33,9 +35,9 @@ pub(crate) struct Balance(Mutex<State>);
 struct State {
     /// Push batches so far.
     batches: u64,
-    /// By partition and group that is behind: the last push batch for which it counts as that.
+    /// By partition and group with a backlog: the last push batch for which it counts.
     behind: HashMap<(i64, String), u64>,
-    /// When the next push batch may leave if they are; `None`: at once.
+    /// When the next push batch may be sent if there is a backlog; `None`: at once.
     next_push: Option<Instant>,
     held_back: u64,
 }
@@ -45,11 +47,11 @@ impl Balance {
         self.0.lock()
     }
 
-    /// An ack has freed a partition for a group. `left`: there is more to read in it.
-    pub(crate) fn acked(&self, partition: i64, group: &str, left: bool) {
+    /// An ack has freed a partition for a group. `has_more`: there is more to read.
+    pub(crate) fn acked(&self, partition: i64, group: &str, has_more: bool) {
         let mut state = self.state();
         let key = (partition, group.to_owned());
-        if !left {
+        if !has_more {
             state.behind.remove(&key);
         } else if state.behind.len() < BEHIND_MAX || state.behind.contains_key(&key) {
             let until = state.batches + BATCHES_MAX;
@@ -57,14 +59,14 @@ impl Balance {
         }
     }
 
-    /// A push batch of so many messages has returned.
+    /// A push batch with so many messages has returned.
     pub(crate) fn pushed(&self, messages: usize, began: Instant, now: Instant) {
         let pause = (now.saturating_duration_since(began) * PAUSE).min(PAUSE_MAX);
         self.state().next_push = (messages >= LARGE).then(|| now + pause);
     }
 
-    /// How long the next push batch has to wait; asked once for each.
-    pub(crate) fn pause(&self, now: Instant) -> Duration {
+    /// Begins the next push batch: returns how long it has to wait.
+    pub(crate) fn begin_batch(&self, now: Instant) -> Duration {
         let mut state = self.state();
         state.batches += 1;
         let batch = state.batches;
@@ -78,7 +80,7 @@ impl Balance {
         }
     }
 
-    /// Push batches that had to leave consumers their share of the time.
+    /// The number of push batches that had to wait.
     pub(crate) fn held_back(&self) -> u64 {
         self.state().held_back
     }
@@ -92,15 +94,15 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    /// While consumers are behind, large push batches must leave them two thirds of the time, however many wait.
-    /// Batches of 40 ms for three seconds, each as soon as it may leave, with an ack that leaves something beside each.
+    /// While consumers have a backlog, large push batches leave them two thirds of the time. Batches of 40 ms are sent
+    /// for three seconds, each as soon as it may be, with an ack beside each that leaves messages.
     #[test]
     fn pushes_leave_most_of_the_time_to_consumers_that_are_behind() {
         let (balance, start) = (Balance::default(), Instant::now());
         let (mut now, mut pushing) = (start, Duration::ZERO);
         while now < start + ms(3_000) {
             balance.acked(1, "g", true);
-            now += balance.pause(now);
+            now += balance.begin_batch(now);
             balance.pushed(1_600, now, now + ms(40));
             now += ms(40);
             pushing += ms(40);
@@ -109,19 +111,20 @@ mod tests {
         assert_eq!(balance.held_back(), 25, "all but the first");
     }
 
-    /// A push must not wait without a reason: not while consumers keep up, not when they have gone, not behind a small batch, and never for long.
+    /// A push waits only for a backlog: not while consumers keep up, not after they have gone, not behind a small
+    /// batch, and never for long.
     #[test]
     fn pushes_wait_for_nothing_else() {
         let start = Instant::now();
         let after = |messages: usize, took: u64, acked: Option<bool>| {
             let balance = Balance::default();
-            if let Some(left) = acked {
-                balance.acked(1, "g", left);
+            if let Some(has_more) = acked {
+                balance.acked(1, "g", has_more);
             }
             balance.pushed(messages, start, start + ms(took));
             balance
         };
-        let pause = |balance: &Balance, at: u64| balance.pause(start + ms(at));
+        let pause = |balance: &Balance, at: u64| balance.begin_batch(start + ms(at));
         assert_eq!(pause(&after(LARGE, 40, None), 40), Duration::ZERO, "nothing is consumed");
         assert_eq!(pause(&after(LARGE, 40, Some(false)), 40), Duration::ZERO, "consumers keep up");
         assert_eq!(pause(&after(LARGE - 1, 40, Some(true)), 40), Duration::ZERO, "a small batch");
@@ -135,12 +138,12 @@ mod tests {
         assert_eq!(pause(&after(LARGE, 10_000, Some(true)), 10_000), PAUSE_MAX);
     }
 
-    /// A consumer that keeps up must not take the share of one that is behind, in another partition or of another group; and what is remembered is bounded.
+    /// A consumer that keeps up does not end the backlog of another partition or group; and the memory is bounded.
     #[test]
-    fn who_keeps_up_does_not_speak_for_others() {
+    fn a_consumer_that_keeps_up_does_not_end_other_backlogs() {
         let (balance, start) = (Balance::default(), Instant::now());
         balance.pushed(LARGE, start, start + ms(40));
-        let pause = || balance.pause(start + ms(40));
+        let pause = || balance.begin_batch(start + ms(40));
         balance.acked(1, "g", true);
         balance.acked(2, "g", false);
         balance.acked(1, "h", false);

@@ -1,61 +1,61 @@
-//! The messages of one flight for one partition: what is new among them, and what is known of the partition.
+//! The messages of a write batch for one partition: which are new, and the hashes known of the partition.
 
 use std::ops::Range;
 
 use uuid::Uuid;
 
-use crate::produce::append::{PushWrite, StoredMessage};
 use crate::produce::dedup_cache::HashDelta;
-use crate::produce::push_outcome::PushOutcome;
+use crate::produce::push_write::{PushOutcome, PushWrite, StoredMessage};
 use crate::storage::partition_ref::PartitionRef;
 
-/// Bytes of a segment, unless a single message has more: who wants one message of it reads all.
+/// Bytes of a segment, unless a single message is larger. Reading one message reads its segment.
 const SEGMENT_BYTES_MAX: usize = 256 << 10;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DedupResult {
     New,
-    /// It is in the partition.
+    /// Stored in the partition.
     Stored,
     DuplicateOf(Uuid),
-    /// As another of the same flight.
+    /// A duplicate of an earlier message of the batch, by its index.
     SameAs(usize),
 }
 
-/// Why nothing is appended.
+/// Why the batch is not appended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BatchProblem {
-    /// The partition is locked.
+    /// Another transaction has locked the partition.
     Locked,
     Gone,
     Full,
     InMaintenance,
 }
 
-/// The loads of one partition.
+/// The writes of one partition.
 pub(crate) struct PartitionBatch<'a> {
     pub(crate) partition: &'a PartitionRef,
-    /// How many messages each batch has; `None`: it was prepared for a queue that has changed since.
+    /// The number of messages of each write. `None`: it was prepared for a queue that has changed since.
     sizes: Vec<Option<usize>>,
     pub(crate) messages: Vec<&'a StoredMessage>,
     pub(crate) results: Vec<DedupResult>,
-    /// Those to append.
+    /// The indexes of messages to append.
     pub(crate) new_messages: Vec<usize>,
-    /// They were.
+    /// New messages have been appended.
     appended: bool,
     pub(crate) delta: HashDelta,
     pub(crate) drains: bool,
-    /// Its end, if that is not what the verdicts say.
+    /// Set if the batch is not appended; then `results` do not count.
     pub(crate) problem: Option<BatchProblem>,
 }
 
 impl<'a> PartitionBatch<'a> {
-    /// By partition: those of one follow each other.
+    /// Groups writes, which are sorted by partition.
     pub(crate) fn of(writes: &[&'a PushWrite]) -> Vec<PartitionBatch<'a>> {
         writes.chunk_by(|one, next| one.partition.id == next.partition.id).filter_map(PartitionBatch::one).collect()
     }
 
-    /// All go as the newest of them knows the queue. Those that know it otherwise must not: what they stored_message, or did not, would be stored as what it is not.
+    /// The writes that were prepared for the newest revision of the queue. Those for an older one must not be stored:
+    /// the queue may have been encrypted since.
     fn one(writes: &[&'a PushWrite]) -> Option<PartitionBatch<'a>> {
         let partition: &PartitionRef =
             writes.iter().map(|write| &write.partition).max_by_key(|partition| partition.revision)?;
@@ -82,17 +82,17 @@ impl<'a> PartitionBatch<'a> {
         Some(batch)
     }
 
-    /// Whether something has still to be found out about it.
+    /// Whether messages of the batch are still to be decided about.
     pub(crate) fn is_open(&self) -> bool {
         self.problem.is_none() && !self.appended
     }
 
-    /// Whether there is something to append.
+    /// Whether there are messages to append.
     pub(crate) fn is_eager(&self) -> bool {
         self.problem.is_none() && !self.new_messages.is_empty()
     }
 
-    /// Where its segments end, counted on from `partition`.
+    /// Adds the ends of its segments, counted over all batches of the statement.
     pub(crate) fn split_into_segments(&self, messages: &mut i32, segment_ends: &mut Vec<i32>) {
         let mut bytes = 0;
         for (at, index) in self.new_messages.iter().enumerate() {
@@ -107,11 +107,12 @@ impl<'a> PartitionBatch<'a> {
         segment_ends.push(*messages);
     }
 
-    /// What was fresh is stored. `lasts`: and will be whatever happens now, or the caller learns whether it will.
-    pub(crate) fn append(&mut self, first_offset: i64, lasts: bool) {
+    /// The new messages are stored. `certain`: the statement has committed, or the caller learns whether the
+    /// transaction does.
+    pub(crate) fn append(&mut self, first_offset: i64, certain: bool) {
         self.appended = true;
         let new_messages = std::mem::take(&mut self.new_messages);
-        if lasts {
+        if certain {
             self.delta.skip_to(first_offset);
             self.delta.extend(new_messages.iter().map(|index| Some(self.messages[*index].hash)));
         }
@@ -134,7 +135,7 @@ impl<'a> PartitionBatch<'a> {
                 Some(BatchProblem::Gone) => Some(PushOutcome::Gone),
                 Some(BatchProblem::InMaintenance) => Some(PushOutcome::InMaintenance),
                 Some(BatchProblem::Full) => Some(self.full(range)),
-                // Others keep appending the same faster than it can be told apart.
+                // Other processes append the same hashes faster than they can be compared.
                 None if !self.new_messages.is_empty() => None,
                 None => Some(self.stored(range)),
             });
@@ -145,13 +146,13 @@ impl<'a> PartitionBatch<'a> {
         PushOutcome::Stored(range.map(|index| self.original(index)).collect())
     }
 
-    /// What is there needs no room.
+    /// A full queue accepts messages that are stored already.
     fn full(&self, range: Range<usize>) -> PushOutcome {
         let stored: Vec<Option<Uuid>> = range.clone().map(|index| self.stored_id(index)).collect();
         if stored.iter().all(Option::is_some) { self.stored(range) } else { PushOutcome::Full(stored) }
     }
 
-    /// The message that one is a duplicate of.
+    /// The stored message that this one is a duplicate of.
     fn original(&self, index: usize) -> Option<Uuid> {
         match self.results[index] {
             DedupResult::New | DedupResult::Stored => None,
@@ -160,7 +161,7 @@ impl<'a> PartitionBatch<'a> {
         }
     }
 
-    /// The message of that transaction id that is in the partition.
+    /// The stored message with the same transaction id.
     fn stored_id(&self, index: usize) -> Option<Uuid> {
         match self.results[index] {
             DedupResult::New => None,
@@ -190,9 +191,9 @@ mod tests {
         PushWrite { partition, messages: transactions.iter().map(stored_message).collect(), drains: false }
     }
 
-    /// A batch prepared for a queue that has changed since must not be stored, whichever batch is first; the others go on.
+    /// A write prepared for a queue that has changed since is not stored, in any order of the writes; the others are.
     #[test]
-    fn loads_of_another_revision_are_gone() {
+    fn writes_of_another_revision_are_gone() {
         for revisions in [[1, 2, 2], [2, 1, 2], [2, 2, 1]] {
             let writes = revisions.map(|revision| write(revision, &["a", "b"]));
             let mut batches = PartitionBatch::of(&writes.iter().collect::<Vec<_>>());
@@ -209,9 +210,10 @@ mod tests {
         }
     }
 
-    /// In a full queue only what is not there is refused: each message of a load is told for itself, and a load of which all is there is stored.
+    /// A full queue rejects only messages that are not stored: each message of a write has its own answer, and a write
+    /// whose messages are all stored succeeds.
     #[test]
-    fn what_is_there_needs_no_room() {
+    fn a_full_queue_accepts_stored_messages() {
         let writes = [write(1, &["old", "mine", "new", "new"]), write(1, &["old", "mine"])];
         let mut batch = PartitionBatch::of(&writes.iter().collect::<Vec<_>>()).remove(0);
         let old = Uuid::now_v7();

@@ -1,4 +1,4 @@
-//! Pushing: from a request to loads and back.
+//! Pushing: from the messages of a request to write batches, and their answers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,22 +12,22 @@ use uuid::Uuid;
 use crate::error::{Error, Result};
 use crate::message::{NewMessage, PushStatus, Pushed};
 use crate::name::hash;
-use crate::produce::append::{PendingHashes, PushWrite, StoredMessage};
-use crate::produce::push_outcome::PushOutcome;
+use crate::produce::append::PendingHashes;
+use crate::produce::push_write::{PushOutcome, PushWrite, StoredMessage};
 use crate::queues::Queues;
 use crate::storage::encryption::Label;
 use crate::storage::partition_ref::PartitionRef;
 
-/// Messages of one request that travel together for one partition; further ones follow when these have arrived.
+/// Messages of one request that one write has for a partition; further ones follow when it has returned.
 const WRITE_MAX: usize = 1_000;
-/// And their bytes.
+/// Bytes of one write.
 const WRITE_BYTES_MAX: usize = 1 << 20;
-/// How often a partition is asked for again that is not what it was.
+/// How often a partition is resolved again because its queue has changed.
 const REOPENED_MAX: usize = 5;
-/// How long a push in the caller's transaction waits for an optional connection.
+/// How long a push in the caller's transaction waits for a second connection, which it does not need.
 const CONNECTION_WAIT: Duration = Duration::from_secs(2);
 
-/// A message of a request, with the ids it has whatever happens.
+/// A message of a request, with the ids that every attempt uses.
 struct Incoming<'a> {
     message: &'a NewMessage,
     id: Uuid,
@@ -48,12 +48,13 @@ impl<'a> Incoming<'a> {
 }
 
 impl Queues {
-    /// Pushes messages, each to its partition; within a partition in order. Each has an answer of its own, in order.
+    /// Pushes messages to their partitions, in order within each. Returns one answer per message, in order.
     ///
-    /// Pushing again what may have arrived is safe if the messages have transaction ids: what is there already is a duplicate.
+    /// Retrying a push is safe if its messages have transaction ids: those that are stored already are duplicates.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for what cannot be meant, and then nothing was pushed; else the engine's, and then some may have been.
+    /// [`Error::Invalid`] for an invalid message: nothing was pushed. Otherwise those of the engine: some messages may
+    /// have been pushed.
     pub async fn push(&self, messages: Vec<NewMessage>) -> Result<Vec<Pushed>> {
         let incoming = messages.iter().map(Incoming::of).collect::<Result<Vec<_>>>()?;
         let by_partition = self.by_partition(&incoming).await?;
@@ -65,23 +66,23 @@ impl Queues {
         Ok(answers.into_iter().flatten().collect())
     }
 
-    /// Pushes inside the caller's own transaction: if and only if it commits, the messages are stored and their waiters are
-    /// woken. Until then other pushes to the same partitions wait.
+    /// Pushes inside the caller's own transaction: if and only if it commits, the messages are stored and their waiters
+    /// are woken. Until then other pushes to the same partitions wait.
     ///
     /// # Errors
-    /// As [`push`](Self::push). The transaction must be rolled back then.
+    /// As [`push`](Self::push). Then the transaction must be rolled back.
     pub async fn push_in(&self, conn: &mut PgConnection, messages: Vec<NewMessage>) -> Result<Vec<Pushed>> {
         let incoming = messages.iter().map(Incoming::of).collect::<Result<Vec<_>>>()?;
         self.catch_up(&incoming).await?;
         let mut pending = PendingHashes::default();
         let pushed = self.push_incoming(conn, &incoming, &mut pending).await?;
-        // Whether it commits is never heard here.
+        // This process does not learn whether it commits.
         let mut dedup_cache = self.inner.dedup_cache();
         pending.deltas.iter().for_each(|(partition, delta)| dedup_cache.missed(*partition, delta.offsets.len()));
         Ok(pushed)
     }
 
-    /// Learns what the partitions hold, as far as it would be read again and again.
+    /// Reads hashes of the partitions that every push in a transaction would have to read again.
     async fn catch_up(&self, incoming: &[Incoming<'_>]) -> Result<()> {
         let by_partition = self.by_partition(incoming).await?;
         let behind: Vec<_> = {
@@ -91,7 +92,7 @@ impl Queues {
         if behind.is_empty() {
             return Ok(());
         }
-        // If all connections are in transactions that wait for this, it is read on the transaction's own.
+        // If all connections are in use by transactions that wait for this one, its own connection reads the hashes.
         let Ok(session) = timeout(CONNECTION_WAIT, self.inner.db.session()).await else { return Ok(()) };
         let mut session = session?;
         self.inner.push.catch_up(&mut session, behind).await?;
@@ -99,7 +100,7 @@ impl Queues {
         Ok(())
     }
 
-    /// As [`push_in`](Self::push_in), for who commits the transaction: what is to be remembered then is added to `lessons`.
+    /// As [`push_in`](Self::push_in), for a caller that commits the transaction, and adds `pending` to the cache then.
     pub(crate) async fn push_uncommitted(
         &self,
         conn: &mut PgConnection,
@@ -158,13 +159,13 @@ impl Queues {
         Err(Error::RolledBack { reason: "a queue is being deleted".to_owned() })
     }
 
-    /// The messages by partition.
+    /// The indexes of the messages of each partition.
     async fn by_partition(&self, incoming: &[Incoming<'_>]) -> Result<Vec<(Arc<PartitionRef>, Vec<usize>)>> {
         let mut names: Vec<(&str, &str)> = Vec::new();
         let mut by_partition: Vec<Vec<usize>> = Vec::new();
         let mut known: HashMap<(&str, &str), usize> = HashMap::new();
         for (index, incoming_message) in incoming.iter().enumerate() {
-            let name = (incoming_message.message.queue.as_str(), incoming_message.message.batch());
+            let name = (incoming_message.message.queue.as_str(), incoming_message.message.partition_name());
             let at = *known.entry(name).or_insert_with(|| {
                 names.push(name);
                 by_partition.push(Vec::new());
@@ -201,7 +202,7 @@ impl Queues {
         Ok(PushWrite { partition: partition.clone(), messages, drains: false })
     }
 
-    /// Sends the messages of one partition: in order, and so one load after another.
+    /// Sends the messages of one partition, one write after another to keep their order.
     async fn send(
         &self,
         mut partition: Arc<PartitionRef>,
@@ -275,7 +276,7 @@ impl Queues {
         indexes.iter().enumerate().map(answer).collect()
     }
 
-    /// Keeps messages until maintenance ends. `false`: it has.
+    /// Buffers messages until maintenance ends. `false`: it has ended.
     async fn buffer_messages(
         &self,
         partition: &PartitionRef,
@@ -309,7 +310,7 @@ impl Queues {
     }
 }
 
-/// What the payload of a draft is bound to.
+/// The label that the payload of a message is bound to.
 fn label<'a>(partition: &'a PartitionRef, incoming_message: &'a Incoming<'_>) -> Label<'a> {
     Label {
         queue: &partition.queue,

@@ -1,4 +1,4 @@
-//! What lies in the database and how long: statements, partitions, encryption, retention.
+//! The database: statements, partitions, encryption, retention.
 
 pub(crate) mod encryption;
 pub(crate) mod partition_ref;

@@ -1,7 +1,8 @@
-//! Where partitions are: their numbers by their names, and back.
+//! The numbers of partitions by their names, and back.
 //!
-//! A partition is made by the first push that names it, and its number never changes; so it is asked for once and remembered. What is remembered may be old: the queue was
-//! deleted, or has another namespace, task or encryption since. The push notices under the partition's lock, and then the partition is resolved again.
+//! A partition is created by the first push that names it, and its number never changes, so it is cached. A cached
+//! entry may be outdated: the queue was deleted since, or has another namespace, task or encryption. The push notices
+//! under the partition's lock, and the partition is resolved again.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,9 +17,9 @@ use crate::name::dotted;
 use crate::produce::dedup_cache::HashDelta;
 use crate::queues::Inner;
 
-/// Places remembered; beyond it all are forgotten and asked for again.
+/// Partitions in the cache; beyond it all are forgotten and resolved again.
 const PARTITIONS_MAX: usize = 100_000;
-/// How often partitions are made again whose queue was deleted in the same moment.
+/// How often partitions are created again whose queue is being deleted.
 const OPENED_MAX: usize = 5;
 
 /// A partition.
@@ -28,14 +29,14 @@ pub(crate) struct PartitionRef {
     pub(crate) queue: String,
     pub(crate) name: String,
     pub(crate) encrypted: bool,
-    /// Of what is said here of its queue.
+    /// The revision of the queue's options above.
     pub(crate) revision: i32,
-    /// Whom a push here may wake.
+    /// The topics that a push wakes.
     topics: [String; 5],
 }
 
 impl PartitionRef {
-    /// From a row that says `namespace`, `task`, `encrypted` and `revision` of its queue.
+    /// From a row with `namespace`, `task`, `encrypted` and `revision` of its queue.
     fn of(row: &PgRow, id: i64, queue: &str, name: &str) -> sqlx::Result<PartitionRef> {
         let (namespace, task): (&str, &str) = (row.try_get("namespace")?, row.try_get("task")?);
         let topics = [
@@ -56,78 +57,78 @@ impl PartitionRef {
         })
     }
 
-    /// One for tests that need no database.
+    /// For tests without a database.
     #[cfg(test)]
     pub(crate) fn example(id: i64, revision: i32) -> PartitionRef {
         let (queue, name) = ("q".to_owned(), "p".to_owned());
         PartitionRef { id, queue, name, encrypted: false, revision, topics: Default::default() }
     }
 
-    /// Something was pushed here.
+    /// The wake-up after a push.
     pub(crate) fn pushed(&self, channel: &Channel) -> WakeUp {
         channel.wake_up_keys(self.topics.iter().map(String::as_str))
     }
 
-    /// A consumer group can read here again.
+    /// The wake-up when a consumer group can read the partition again.
     pub(crate) fn released(&self, channel: &Channel, group: &str) -> WakeUp {
         released(channel, &self.queue, group)
     }
 }
 
-/// A consumer group can read again somewhere in a queue.
+/// The wake-up when a consumer group can read partitions of a queue again.
 pub(crate) fn released(channel: &Channel, queue: &str, group: &str) -> WakeUp {
     channel.wake_up_keys([topic_key('g', &[queue, group]).as_str(), topic_key('s', &[group]).as_str()])
 }
 
-/// The partitions that this process knows.
+/// The partitions in memory.
 #[derive(Debug, Default)]
 pub(crate) struct PartitionCache {
-    known: Mutex<Known>,
+    entries: Mutex<Entries>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct Entries {
     by_name: HashMap<String, HashMap<String, Arc<PartitionRef>>>,
     by_id: HashMap<i64, Arc<PartitionRef>>,
 }
 
 impl PartitionCache {
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock()
+    fn entries(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock()
     }
 
     fn named(&self, queue: &str, partition: &str) -> Option<Arc<PartitionRef>> {
-        self.known().by_name.get(queue)?.get(partition).cloned()
+        self.entries().by_name.get(queue)?.get(partition).cloned()
     }
 
     pub(crate) fn numbered(&self, id: i64) -> Option<Arc<PartitionRef>> {
-        self.known().by_id.get(&id).cloned()
+        self.entries().by_id.get(&id).cloned()
     }
 
     fn remember(&self, partition_ref: &Arc<PartitionRef>) {
-        let mut known = self.known();
-        if known.by_id.len() >= PARTITIONS_MAX {
-            *known = Known::default();
+        let mut entries = self.entries();
+        if entries.by_id.len() >= PARTITIONS_MAX {
+            *entries = Entries::default();
         }
-        known.by_id.insert(partition_ref.id, partition_ref.clone());
-        known
+        entries.by_id.insert(partition_ref.id, partition_ref.clone());
+        entries
             .by_name
             .entry(partition_ref.queue.clone())
             .or_default()
             .insert(partition_ref.name.clone(), partition_ref.clone());
     }
 
-    /// Something about the queue has changed.
+    /// The queue has changed.
     pub(crate) fn forget(&self, queue: &str) {
-        let mut known = self.known();
-        for partition_ref in known.by_name.remove(queue).unwrap_or_default().into_values() {
-            known.by_id.remove(&partition_ref.id);
+        let mut entries = self.entries();
+        for partition_ref in entries.by_name.remove(queue).unwrap_or_default().into_values() {
+            entries.by_id.remove(&partition_ref.id);
         }
     }
 }
 
 impl Inner {
-    /// The partitions of these names, in order; made if there are none.
+    /// The partitions with these names, in order; created if they do not exist.
     pub(crate) async fn open(&self, names: &[(&str, &str)]) -> Result<Vec<Arc<PartitionRef>>> {
         let known: Vec<Option<Arc<PartitionRef>>> =
             names.iter().map(|(queue, partition)| self.partitions.named(queue, partition)).collect();
@@ -165,7 +166,8 @@ impl Inner {
         Ok(partitions_found)
     }
 
-    /// The partitions of these numbers, as far as there are such. Asks only for those it does not know, on a connection of the caller's or its own.
+    /// The partitions with these numbers, as far as they exist. Queries only those that are not in memory, on the
+    /// connection of the caller or its own.
     pub(crate) async fn find_partitions(
         &self,
         conn: Option<&mut PgConnection>,

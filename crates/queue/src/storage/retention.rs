@@ -1,15 +1,16 @@
-//! Keeping house: removing messages that have outlived what their queue wants.
+//! Housekeeping: deleting messages that have passed the retention of their queue.
 //!
-//! Messages go from the front of a partition, whole segments at a time: a segment goes when all of it may. So nothing is ever searched for: whether a partition has something to remove
-//! its first segment says. Each step is short and locks few partitions, and of several servers one does it at a time; the others find nothing to do.
+//! Messages are deleted from the front of a partition, whole segments at a time: a segment is deleted when all its
+//! messages may be. So no search is needed: the first segment of a partition says whether it has anything to delete.
+//! Each step is short and locks few partitions. Of several servers one deletes at a time.
 //!
-//! | option | what goes | how |
+//! | option | messages that are | effect |
 //! |---|---|---|
-//! | `retentionEnabled`, `retentionSeconds` | what is older, consumed or not | removed |
-//! | `retentionEnabled`, `completedRetentionSeconds` | what is older and every consumer group has ended | removed |
-//! | `consumedRetentionSeconds`, unless `retentionEnabled` | what is older and every consumer group has ended; a day by default | removed |
-//! | `ttl`, if it was given | what is older, consumed or not | removed |
-//! | `maxWaitTimeSeconds` | what has waited longer for a group | the group passes over it; where no group reads it is removed |
+//! | `retentionEnabled`, `retentionSeconds` | older, consumed or not | deleted |
+//! | `retentionEnabled`, `completedRetentionSeconds` | older, consumed by every group | deleted |
+//! | `consumedRetentionSeconds`, unless `retentionEnabled` | older, consumed by every group (1 day) | deleted |
+//! | `ttl`, if it was set | older, consumed or not | deleted |
+//! | `maxWaitTimeSeconds` | waiting longer for a group | skipped by the group; deleted where no group reads |
 
 use std::time::Duration;
 
@@ -27,15 +28,16 @@ use crate::storage::schedule::Schedule;
 /// Cursors that are moved in one step.
 const CURSORS: i64 = 200;
 
-/// After so many partitions that are held for longer than one waits no other is waited for, until house is kept again.
-const IN_VAIN_MAX: usize = 20;
+/// After so many lock timeouts a run does not wait for locked partitions any more; the next one does.
+const LOCK_TIMEOUTS_MAX: usize = 20;
 
-/// How often house is kept at most. While nothing happens in this schema it is kept when the next message has to go, and not before.
+/// The intervals of housekeeping. While nothing happens in the schema, it runs when the next message becomes due.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct RetentionOptions {
-    /// The shortest time between two removals of messages that were kept long enough. Default 300 s.
+    /// The shortest time between two deletions by retention. Default 300 s.
     pub retention_interval: Duration,
-    /// The shortest time between two removals of messages that have waited too long. Default 60 s.
+    /// The shortest time between two deletions by `ttl` and `maxWaitTimeSeconds`. Default 60 s.
     pub eviction_interval: Duration,
 }
 
@@ -45,10 +47,22 @@ impl Default for RetentionOptions {
     }
 }
 
-/// No due time is further away than this, far from where arithmetic on times ends: it is asked for again then.
+impl RetentionOptions {
+    /// Sets [`retention_interval`](Self::retention_interval).
+    pub fn retention_interval(self, retention_interval: Duration) -> RetentionOptions {
+        RetentionOptions { retention_interval, ..self }
+    }
+
+    /// Sets [`eviction_interval`](Self::eviction_interval).
+    pub fn eviction_interval(self, eviction_interval: Duration) -> RetentionOptions {
+        RetentionOptions { eviction_interval, ..self }
+    }
+}
+
+/// The longest time until the next check: due times further away would overflow arithmetic on instants.
 const LONGEST: Duration = Duration::from_secs(30 * 86_400);
 
-/// House is kept as long as this is not dropped.
+/// Housekeeping runs until this is dropped.
 #[derive(Debug)]
 pub struct Housekeeping(JoinHandle<()>);
 
@@ -58,23 +72,24 @@ impl Drop for Housekeeping {
     }
 }
 
-/// By which of its options a queue is tidied up.
+/// The options by which messages are deleted.
 #[derive(Debug, Clone, Copy)]
 enum Ages {
-    Kept,
+    Retention,
     Waiting,
 }
 
-/// How long to wait for what is due in so many milliseconds: a millisecond more, because then it must be in the past.
+/// The time until something that is due in `ms` milliseconds is in the past.
 fn until(ms: f64) -> Duration {
     if ms <= 0.0 { Duration::ZERO } else { Duration::from_secs_f64(((ms + 1.0) / 1_000.0).min(LONGEST.as_secs_f64())) }
 }
 
-/// A partition, and up to before which offset its messages go.
+/// A partition, and the offset up to which its messages are deleted, exclusive.
 type Task = (i64, i64);
 
 impl Queues {
-    /// Keeps house from now on, until what it returns is dropped. Every server does: of all that share a schema one does it at a time.
+    /// Runs housekeeping until the returned value is dropped. Every server calls it; of all servers of a schema one
+    /// works at a time.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -86,127 +101,130 @@ impl Queues {
         Housekeeping(tokio::spawn(async move {
             loop {
                 tokio::select! {
-                    () = sleep_until(retention.next()) => queues.attend(Ages::Kept, &mut retention).await,
-                    () = sleep_until(eviction.next()) => queues.attend(Ages::Waiting, &mut eviction).await,
+                    () = sleep_until(retention.next()) => queues.run_if_wanted(Ages::Retention, &mut retention).await,
+                    () = sleep_until(eviction.next()) => queues.run_if_wanted(Ages::Waiting, &mut eviction).await,
                 }
             }
         }))
     }
 
-    /// Keeps house if something has happened since the last time, or if something has become due. While nothing happens this sends
-    /// no statement.
-    async fn attend(&self, ages: Ages, schedule: &mut Schedule) {
+    /// Runs once if there is a reason. While nothing happens this sends no statement.
+    async fn run_if_wanted(&self, ages: Ages, schedule: &mut Schedule) {
         if !schedule.is_wanted(self.inner.wake.activity(), Instant::now()) {
             return schedule.skip(Instant::now());
         }
-        match self.keep_house_once(ages).await {
+        match self.run_once(ages).await {
             Ok((messages, activity, due)) => {
                 if messages > 0 {
-                    tracing::debug!(messages, "kept house");
+                    tracing::debug!(messages, "housekeeping removed messages");
                 }
                 schedule.end(activity, due, Instant::now());
             }
             Err(error) => {
-                tracing::warn!(error = reveille_pg::causes(&error), "house could not be kept; it is tried again");
+                tracing::warn!(error = reveille_pg::causes(&error), "housekeeping failed; it is retried");
                 schedule.fail(Instant::now());
             }
         }
     }
 
-    /// How many messages went, when the next one has to, and the activity that this answer takes into account.
-    async fn keep_house_once(&self, ages: Ages) -> Result<(u64, u64, Option<Instant>)> {
+    /// Returns the number of deleted messages, the activity at the beginning, and when the next message becomes due.
+    async fn run_once(&self, ages: Ages) -> Result<(u64, u64, Option<Instant>)> {
         let (activity, due) = self.next_due(ages).await?;
         if due.is_none_or(|due| due > Instant::now()) {
             return Ok((0, activity, due));
         }
         let messages = match ages {
-            Ages::Kept => self.retain().await?,
+            Ages::Retention => self.retain().await?,
             Ages::Waiting => self.evict().await?,
         };
         let (activity, due) = self.next_due(ages).await?;
         Ok((messages, activity, due))
     }
 
-    /// When the next message has to go. The activity is read before the statement, so whatever comes during it counts as new.
+    /// When the next message becomes due. The activity is read before the statement, so that a change during the
+    /// statement counts as new.
     async fn next_due(&self, ages: Ages) -> Result<(u64, Option<Instant>)> {
         let inner = &self.inner;
         let activity = inner.wake.activity();
         let sql = match ages {
-            Ages::Kept => &inner.sql.next_kept,
+            Ages::Retention => &inner.sql.next_retained,
             Ages::Waiting => &inner.sql.next_waiting,
         };
-        let rows = inner.db.observer().ask("find what has to go next", || sqlx::query(sql)).await?;
+        let rows = inner.db.observer().ask("find the next message to delete", || sqlx::query(sql)).await?;
         let next_ms: Option<f64> = rows.first().map(|row| row.try_get(0)).transpose()?.flatten();
         Ok((activity, next_ms.map(|ms| Instant::now() + until(ms))))
     }
 
-    /// Removes once what was kept long enough; how many messages. None if another server is at it.
+    /// Deletes messages by the retention options, once; returns their number. Zero if another server is deleting.
     ///
     /// # Errors
-    /// The database's; what was done is done.
+    /// Those of the database. Steps before the error are committed.
     pub async fn retain(&self) -> Result<u64> {
-        self.tidy(Ages::Kept).await
+        self.delete_aged(Ages::Retention).await
     }
 
-    /// Passes over, and removes, once what has waited too long, and removes what deleted queues have left; how many messages, each group's counted. None if another server is at it.
+    /// Deletes messages by `ttl`, skips messages by `maxWaitTimeSeconds`, and deletes the remains of deleted queues,
+    /// once. Returns the number of messages, those of each group counted. Zero if another server is deleting.
     ///
     /// # Errors
-    /// The database's; what was done is done.
+    /// Those of the database. Steps before the error are committed.
     pub async fn evict(&self) -> Result<u64> {
         self.inner.delete_removed().await?;
-        Ok(self.tidy(Ages::Waiting).await? + self.pass_over().await?)
+        Ok(self.delete_aged(Ages::Waiting).await? + self.skip_overdue().await?)
     }
 
-    /// A transaction in which nobody else keeps house. `None`: somebody does.
-    async fn house(&self) -> Result<Option<PgTransaction<'static>>> {
+    /// A transaction with the lock of housekeeping. `None`: another server has it.
+    async fn lock_housekeeping(&self) -> Result<Option<PgTransaction<'static>>> {
         let inner = &self.inner;
         let mut transaction = inner.db.begin().await?;
-        let ours: bool = sqlx::query_scalar(&inner.sql.lock_house).fetch_one(&mut *transaction).await?;
-        if !ours {
+        let has_lock: bool = sqlx::query_scalar(&inner.sql.lock_housekeeping).fetch_one(&mut *transaction).await?;
+        if !has_lock {
             transaction.rollback().await?;
             return Ok(None);
         }
         Ok(Some(transaction))
     }
 
-    async fn tidy(&self, ages: Ages) -> Result<u64> {
+    async fn delete_aged(&self, ages: Ages) -> Result<u64> {
         let inner = &self.inner;
         let ages = match ages {
-            Ages::Kept => "kept",
+            Ages::Retention => "retention",
             Ages::Waiting => "waiting",
         };
-        let (mut removed, mut after, mut in_vain) = (0, Some(0), 0);
-        // What is left to remove of the partitions that were found last, and of those among them that somebody else had.
+        let (mut removed, mut after, mut lock_timeouts) = (0, Some(0), 0);
+        // The rest of the partitions that were found last, and those among them that were locked.
         let (mut tasks, mut busy) = (Vec::<Task>::new(), Vec::<Task>::new());
-        while let Some(mut transaction) = self.house().await? {
-            if in_vain >= IN_VAIN_MAX {
+        while let Some(mut transaction) = self.lock_housekeeping().await? {
+            if lock_timeouts >= LOCK_TIMEOUTS_MAX {
                 busy.clear();
             }
-            // PollResult for only when all that were found are done with: it reads every partition that has nothing to remove.
+            // The query reads every partition that has nothing to delete, so it runs only when all that it found are
+            // done.
             if let Some(behind) = after.filter(|_| tasks.is_empty() && busy.is_empty()) {
                 let query = sqlx::query(&inner.sql.expired).bind(ages).bind(behind).bind(PARTITIONS as i64);
                 let rows = query.fetch_all(&mut *transaction).await?;
                 tasks = rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect::<sqlx::Result<_>>()?;
-                // Fewer than there might have been are the last.
+                // A short page is the last.
                 after = tasks.get(PARTITIONS - 1).map(|(partition, _)| *partition);
             }
             if tasks.is_empty() && busy.is_empty() {
-                // Dropped, it would be over some time later, and the lock with it.
+                // Dropping it would roll back later, and keep the lock until then.
                 transaction.rollback().await?;
                 break;
             }
-            // One that is pushed to all the time is never found free, so it is waited for; alone, so that nobody waits for us meanwhile.
+            // A partition that is pushed to all the time is always locked, so the step waits for its lock; alone, so
+            // that no other partition is locked meanwhile.
             let patient = tasks.is_empty();
             let step: Vec<Task> = if patient { busy.pop().into_iter().collect() } else { std::mem::take(&mut tasks) };
             if patient {
                 sqlx::query(&inner.sql.wait_briefly).execute(&mut *transaction).await?;
             }
-            let (partitions, uptos): (Vec<i64>, Vec<i64>) = step.iter().copied().unzip();
-            let query = sqlx::query(&inner.sql.trim).bind(&partitions).bind(&uptos).bind(SEGMENTS).bind(patient);
+            let (partitions, ends): (Vec<i64>, Vec<i64>) = step.iter().copied().unzip();
+            let query = sqlx::query(&inner.sql.trim).bind(&partitions).bind(&ends).bind(SEGMENTS).bind(patient);
             let rows = match query.fetch_all(&mut *transaction).await.map_err(reveille_pg::Error::from) {
                 Err(error) if patient && error.is_lock_timeout() => {
                     transaction.rollback().await?;
-                    in_vain += 1;
+                    lock_timeouts += 1;
                     continue;
                 }
                 rows => rows?,
@@ -223,10 +241,10 @@ impl Queues {
         Ok(removed)
     }
 
-    async fn pass_over(&self) -> Result<u64> {
+    async fn skip_overdue(&self) -> Result<u64> {
         let inner = &self.inner;
-        let (mut passed, mut after) = (0, (0_i64, 0_i32));
-        while let Some(mut transaction) = self.house().await? {
+        let (mut skipped, mut after) = (0, (0_i64, 0_i32));
+        while let Some(mut transaction) = self.lock_housekeeping().await? {
             let query = sqlx::query(&inner.sql.overdue).bind(after.0).bind(after.1).bind(CURSORS);
             let rows = query.fetch_all(&mut *transaction).await?;
             let cursor = |row: &PgRow| Ok((row.try_get(0)?, row.try_get(1)?));
@@ -242,13 +260,13 @@ impl Queues {
             transaction.commit().await?;
             let mut wake_ups = Vec::new();
             for row in &rows {
-                passed += row.try_get::<i64, _>(2)? as u64;
+                skipped += row.try_get::<i64, _>(2)? as u64;
                 if row.try_get(3)? {
                     wake_ups.push(released(&inner.channel, row.try_get(0)?, row.try_get(1)?));
                 }
             }
             inner.wake.wake_up(&wake_ups);
         }
-        Ok(passed)
+        Ok(skipped)
     }
 }

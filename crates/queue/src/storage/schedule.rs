@@ -1,14 +1,14 @@
-//! When a kind of housekeeping runs: at most once per interval, and only if there is a reason to.
+//! When a kind of housekeeping runs: at most once per interval, and only if there is a reason.
 //!
-//! The reasons are two: something has happened since the last run, so what was found then may no longer be true; or the time has come
-//! that the last run named. Without one, a tick of the interval costs nothing but a comparison in memory. So a server that has
-//! nothing to do sends no statement, and what becomes due while it sleeps is still removed on time.
+//! There are two reasons: something has happened since the last run, so its result may be outdated; or the due time has
+//! come that the last run returned. Without a reason a tick of the interval compares two numbers in memory. So an idle
+//! server sends no statement, and messages that become due while it is idle are still removed in time.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// No interval is shorter than this: a clock without a pause would be a busy loop.
+/// The shortest interval: without a pause the loop would be busy.
 const SHORTEST: Duration = Duration::from_millis(1);
 
 /// One kind of housekeeping.
@@ -16,20 +16,21 @@ const SHORTEST: Duration = Duration::from_millis(1);
 pub(crate) struct Schedule {
     every: Duration,
     next: Instant,
-    /// The activity that the last run took into account; `None`: it has not run, or failed.
+    /// The activity at the last run; `None`: it has not run, or failed.
     seen: Option<u64>,
-    /// When the last run said that something becomes due.
+    /// The due time that the last run returned.
     due: Option<Instant>,
 }
 
 impl Schedule {
-    /// The first run comes after half an interval or more: servers that were started together should not run at the same moment.
+    /// The first run comes after half an interval or more, so that servers that were started together do not run at the
+    /// same time.
     pub(crate) fn new(every: Duration, now: Instant) -> Schedule {
         let every = every.max(SHORTEST);
         Schedule { every, next: now + every.mul_f64(0.5 + fastrand::f64() / 2.0), seen: None, due: None }
     }
 
-    /// When to ask whether it [is wanted](Self::is_wanted).
+    /// When to check whether it [is wanted](Self::is_wanted).
     pub(crate) fn next(&self) -> Instant {
         self.next
     }
@@ -45,7 +46,7 @@ impl Schedule {
         self.next = self.due.map_or(tick, |due| due.min(tick));
     }
 
-    /// It has run: what it took into account, and when the next thing becomes due.
+    /// It has run: the activity at its beginning, and when the next message becomes due.
     pub(crate) fn end(&mut self, activity: u64, due: Option<Instant>, now: Instant) {
         (self.seen, self.due, self.next) = (Some(activity), due, now + self.every);
     }
@@ -62,7 +63,8 @@ mod tests {
 
     const EVERY: Duration = Duration::from_secs(60);
 
-    /// A round that has found nothing runs again only when something has happened, or when its due time has come; then at that time.
+    /// A run that has found nothing is repeated only when something has happened, or when its due time has come, and
+    /// then at that time.
     #[test]
     fn it_runs_when_there_is_a_reason() {
         let start = Instant::now();
@@ -83,7 +85,7 @@ mod tests {
         assert!(round.is_wanted(8, at(250)));
     }
 
-    /// However much becomes due, two runs are an interval apart; after a failure there is another.
+    /// However much becomes due, two runs are an interval apart; after a failure there is another run.
     #[test]
     fn runs_are_an_interval_apart() {
         let start = Instant::now();

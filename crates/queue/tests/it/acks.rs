@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use reveille_queue::{Ack, AckRefusal, AckStatus, Pop};
+use reveille_queue::{Ack, AckError, AckStatus, Pop};
 use tokio::time::Instant;
 
 use crate::fixture::{Elsewhere, Fixture, end, message, now, of, push, say, soon, transactions};
 
-fn outcomes(acked: &[reveille_queue::Acked]) -> Vec<Result<(), AckRefusal>> {
+fn outcomes(acked: &[reveille_queue::Acked]) -> Vec<Result<(), AckError>> {
     acked.iter().map(|acked| acked.outcome).collect()
 }
 
@@ -38,7 +38,7 @@ async fn nothing_is_skipped_behind_a_failure() {
     acks[1].status = AckStatus::Failed;
     acks.reverse();
     let acked = queues.ack(acks).await.expect("acked");
-    let behind = Err(AckRefusal::BehindFailure);
+    let behind = Err(AckError::BehindFailure);
     assert_eq!(outcomes(&acked), [behind, behind, Ok(()), Ok(())]);
     assert!(acked[3].lease_released);
     let again = soon(&queues, of("q", "g", 4)).await;
@@ -105,7 +105,7 @@ async fn acks_are_fenced_and_may_be_repeated() {
     let lost = now(&queues, short).await.expect("messages");
     let held = soon(&queues, of("q", "g", 2)).await;
     assert_eq!(transactions(&held), ["1", "2"]);
-    let over = Err(AckRefusal::LeaseOver);
+    let over = Err(AckError::LeaseOver);
     let say_lost = || say(&lost, &lost.messages, AckStatus::Completed);
     let unheard = queues.ack(say_lost()).await.expect("answered");
     assert_eq!(outcomes(&unheard).iter().filter(|outcome| outcome.is_ok()).count(), 0, "{unheard:?}");
@@ -134,10 +134,10 @@ async fn refusals_say_why() {
     ];
     let acked = queues.ack(acks).await.expect("answered");
     let expected = [
-        Err(AckRefusal::NoPartition),
-        Err(AckRefusal::NoGroup),
-        Err(AckRefusal::NotDelivered),
-        Err(AckRefusal::NotDelivered),
+        Err(AckError::NoPartition),
+        Err(AckError::NoGroup),
+        Err(AckError::NotDelivered),
+        Err(AckError::NotDelivered),
         Ok(()),
     ];
     assert_eq!(outcomes(&acked), expected, "the last is known by its lease");
@@ -204,7 +204,7 @@ async fn a_remembered_lease_that_is_somebody_elses_is_over() {
     let late = soon(&queues, short).await;
     let next = soon(&queues, of("q", "g", 2)).await;
     let refused = queues.ack(say(&late, &late.messages, AckStatus::Completed)).await.expect("answered");
-    assert!(refused.iter().all(|acked| acked.outcome == Err(AckRefusal::LeaseOver)), "{refused:?}");
+    assert!(refused.iter().all(|acked| acked.outcome == Err(AckError::LeaseOver)), "{refused:?}");
     end(&queues, &next, AckStatus::Completed).await;
 }
 
@@ -228,7 +228,7 @@ async fn a_repeated_ack_counts_again() {
         assert_eq!(outcomes(&acked), [Ok(())]);
     }
     let failed = queues.ack(say(&first, &first.messages[..1], AckStatus::Failed)).await.expect("answered");
-    assert_eq!(outcomes(&failed), [Err(AckRefusal::NotDelivered)]);
+    assert_eq!(outcomes(&failed), [Err(AckError::NotDelivered)]);
     let second = soon(&queues, of("q", "g", 2)).await;
     assert_eq!(transactions(&second), ["2"]);
     for said in [
@@ -236,7 +236,7 @@ async fn a_repeated_ack_counts_again() {
         anonymous(say(&first, &first.messages, AckStatus::Completed)),
     ] {
         let late = queues.ack(said).await.expect("answered");
-        assert_eq!(outcomes(&late), [Ok(()), Err(AckRefusal::LeaseOver)], "what counted counts");
+        assert_eq!(outcomes(&late), [Ok(()), Err(AckError::LeaseOver)], "what counted counts");
     }
     for server in [&queues.queues, &queues.queues, &elsewhere.queues] {
         let said = anonymous(say(&second, &second.messages, AckStatus::Completed));
@@ -244,7 +244,7 @@ async fn a_repeated_ack_counts_again() {
     }
     let mut unknown = anonymous(say(&second, &second.messages, AckStatus::Completed));
     unknown[0].lease_id = Some(uuid::Uuid::new_v4());
-    assert_eq!(outcomes(&queues.ack(unknown).await.expect("answered")), [Err(AckRefusal::LeaseOver)]);
+    assert_eq!(outcomes(&queues.ack(unknown).await.expect("answered")), [Err(AckError::LeaseOver)]);
 }
 
 /// An ack that changes nothing must not touch a cursor that has read everything: a push in the same moment would miss it, and nobody would be told.
@@ -280,5 +280,5 @@ async fn a_repeated_failure_is_charged_once() {
     let again = soon(&queues, of("q", "g", 1)).await;
     assert_eq!(again.messages[0].retries, 1);
     let late = queues.ack(say(&batch, &batch.messages, AckStatus::Failed)).await.expect("answered");
-    assert_eq!(outcomes(&late), [Err(AckRefusal::LeaseOver)]);
+    assert_eq!(outcomes(&late), [Err(AckError::LeaseOver)]);
 }

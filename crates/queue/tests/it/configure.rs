@@ -99,7 +99,7 @@ async fn what_cannot_be_meant_is_refused_and_changes_nothing() {
 /// Encryption may begin at any time; processes that know the queue without it notice, and everything can be read.
 #[tokio::test]
 async fn encryption_begins_in_the_middle() {
-    let key = Options { encryption_keys: vec![[7; 32]], ..Options::default() };
+    let key = Options::default().encryption_keys(vec![[7; 32]]);
     let queues = Fixture::with(key.clone()).await;
     let other = Queues::open(queues.db.database().clone(), queues.db.schema().clone(), key).await.expect("opened");
     push(&queues, "q", "p", &["plain"]).await;

@@ -27,7 +27,7 @@ async fn a_batch_is_failed_released_and_acked() {
     let sql = queues.db.schema().sql("update {schema}.cursor set due_at = now() where lease_id = $1");
     sqlx::query(&sql).bind(lease).execute(queues.db.database().pool()).await.expect("expired");
     let again = soon(&queues, of("q", "g", 2)).await;
-    assert!(matches!(batch.ack().await, Err(Error::AckRefused(_))), "another consumer has the messages");
+    assert!(matches!(batch.ack().await, Err(Error::AckRejected(_))), "another consumer has the messages");
     again.ack().await.expect("acked");
     assert!(now(&queues, of("q", "g", 2)).await.is_none(), "everything is acked");
 }

@@ -66,7 +66,7 @@ async fn a_replayed_dead_letter_is_a_new_message() {
     let first = letters.iter().map(|letter| letter.id).min().expect("six letters");
     queues.delete_message(letters[0].partition_id, "2").await.expect("deleted");
     let replayed = queues.replay(&of_queue("q")).await.expect("replayed");
-    assert_eq!(replayed, Replayed { replayed: 6, kept: vec![] });
+    assert_eq!(replayed, Replayed { replayed: 6, skipped: vec![] });
     let batch = soon(&queues, of("q", "g", 9)).await;
     assert_eq!(transactions(&batch), [format!("1~{first}"), "2".to_owned(), format!("3~{}", first + 2)]);
     let payloads: Vec<&str> = batch.messages.iter().map(|message| message.payload.get()).collect();
@@ -86,8 +86,8 @@ async fn what_cannot_be_replayed_stays() {
     let change = Change { max_size: Some(1), ..Change::default() };
     queues.configure("full", None, None, &change).await.expect("configured");
     let replayed = queues.replay(&any()).await.expect("replayed");
-    assert_eq!((replayed.replayed, replayed.kept.len()), (1, 2), "{replayed:?}");
-    assert!(replayed.kept[0].contains("maxSize"), "{replayed:?}");
+    assert_eq!((replayed.replayed, replayed.skipped.len()), (1, 2), "{replayed:?}");
+    assert!(replayed.skipped[0].contains("maxSize"), "{replayed:?}");
     assert_eq!(queues.dead_letters(&any(), ALL).await.expect("listed").total, 2);
     assert_eq!(soon(&queues, of("free", "g", 9)).await.messages.len(), 1);
 }

@@ -210,7 +210,7 @@ async fn what_is_pushed_in_transactions_is_remembered() {
     push(&there.queues, "q", "p", &["before"]).await;
     queues.transaction(vec![Operation::Push(vec![message("q", "p", "moved")])], &[]).await.expect("committed");
     let partition = push(&queues, "q", "p", &["dead"]).await[0].partition_id;
-    assert!(queues.bury_message(partition, "dead", "broken").await.expect("buried"));
+    assert!(queues.make_dead_letter(partition, "dead", "broken").await.expect("buried"));
     assert_eq!(queues.replay(&DeadLetterFilter::default()).await.expect("replayed").replayed, 1);
     queues.set_push_maintenance(true).await.expect("begun");
     push(&queues, "q", "p", &["kept"]).await;

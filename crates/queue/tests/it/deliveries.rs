@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use reveille_queue::{AckRefusal, AckStatus, Change, Pop, Queues, Seek, Source};
+use reveille_queue::{AckError, AckStatus, Change, Pop, Queues, Seek, Source};
 
 use crate::fixture::{Elsewhere, Fixture, end, now, of, push, say, soon, transactions};
 
@@ -161,7 +161,7 @@ async fn only_what_was_not_acked_is_charged() {
     push(&queues, "q", "p", &["4"]).await;
     assert_eq!(seen(&soon(&queues, of("q", "g", 3)).await), (vec!["4"], 0));
     let refused = queues.ack(say(&late, &late.messages, AckStatus::Completed)).await.expect("answered");
-    assert_eq!(refused[0].outcome, Err(AckRefusal::LeaseOver), "it is a dead letter");
+    assert_eq!(refused[0].outcome, Err(AckError::LeaseOver), "it is a dead letter");
     assert_eq!(dead(&queues, "g").await, [("3".to_owned(), 1)]);
 }
 

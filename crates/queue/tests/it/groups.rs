@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reveille_queue::{AckRefusal, AckStatus, Pop, Queues, Seek, Source, Subscription};
+use reveille_queue::{AckError, AckStatus, Pop, Queues, Seek, Source, Subscription};
 use time::OffsetDateTime;
 use tokio::time::Instant;
 
@@ -90,7 +90,7 @@ async fn a_seek_ends_the_lease_of_who_reads() {
     let again = soon(&queues, of("q", "g", 2)).await;
     assert_eq!(transactions(&again), ["1", "2"]);
     let late = queues.ack(say(&lost, &lost.messages, AckStatus::Completed)).await.expect("answered");
-    assert!(late.iter().all(|acked| matches!(acked.outcome, Err(AckRefusal::LeaseOver | AckRefusal::NotDelivered))));
+    assert!(late.iter().all(|acked| matches!(acked.outcome, Err(AckError::LeaseOver | AckError::NotDelivered))));
     end(&queues, &again, AckStatus::Completed).await;
 }
 

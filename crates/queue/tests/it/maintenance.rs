@@ -110,7 +110,7 @@ async fn two_may_drain_a_full_queue() {
 /// A queue that wants encryption by the end of maintenance gets what was kept aside encrypted; a process without the key drains nothing and loses nothing.
 #[tokio::test]
 async fn what_was_kept_aside_is_sealed_as_its_queue_wants_it() {
-    let key = Options { encryption_keys: vec![[5; 32]], ..Options::default() };
+    let key = Options::default().encryption_keys(vec![[5; 32]]);
     let queues = Fixture::with(key).await;
     let keyless = Elsewhere::start(&queues.db).await;
     queues.set_push_maintenance(true).await.expect("switched");

@@ -78,7 +78,7 @@ async fn messages_are_found_by_how_far_they_have_come() {
 /// One message with its payload and who reads it, whether or not this process has pushed it; encrypted ones are opened.
 #[tokio::test]
 async fn one_message_is_found_by_its_transaction_id() {
-    let key = Options { encryption_keys: vec![[3; 32]], ..Options::default() };
+    let key = Options::default().encryption_keys(vec![[3; 32]]);
     let queues = Fixture::with(key).await;
     let there = Elsewhere::start(&queues.db).await;
     push(&queues, "q", "p", &["0", "1", "2"]).await;
@@ -163,8 +163,8 @@ async fn a_message_that_came_again_can_be_acked() {
 async fn a_buried_message_can_come_again() {
     let queues = Fixture::new().await;
     let partition = push(&queues, "q", "p", &["1", "2"]).await[0].partition_id;
-    assert!(queues.bury_message(partition, "1", "by\0hand").await.expect("buried"));
-    assert!(!queues.bury_message(partition, "1", "twice").await.expect("asked"));
+    assert!(queues.make_dead_letter(partition, "1", "by\0hand").await.expect("buried"));
+    assert!(!queues.make_dead_letter(partition, "1", "twice").await.expect("asked"));
     let letters = queues.dead_letters_of(partition, "1").await.expect("asked");
     assert_eq!((letters.len(), letters[0].error.as_deref()), (1, Some("by\u{fffd}hand")));
     let batch = soon(&queues, of("q", "g", 9)).await;

@@ -116,7 +116,7 @@ async fn a_message_costs_the_same_in_a_large_partition() {
 /// Room for 8 000 hashes, and a partition of three times as many: the statement that reads hashes is sent once. Then another process begins, and reads the newest only.
 #[tokio::test]
 async fn a_push_to_a_partition_of_any_size_does_not_read_it_again() {
-    let small = || Options { dedup_cache_bytes: 8_000 * 24, ..Options::default() };
+    let small = || Options::default().dedup_cache_bytes(8_000 * 24);
     let Some((db, queues, role)) = counted_with(small()).await else { return };
     let name = |number: usize| message("q", "p", &number.to_string());
     let reads = async || role.pages_matching("h.hashes").await;

@@ -213,7 +213,7 @@ async fn auto_ack_consumes_with_the_pop() {
 /// One without the key pops an encrypted queue as one that needs no ack; then one with the key pops.
 #[tokio::test]
 async fn auto_ack_consumes_nothing_that_cannot_be_decrypted() {
-    let queues = Fixture::with(Options { encryption_keys: vec![[7; 32]], ..Options::default() }).await;
+    let queues = Fixture::with(Options::default().encryption_keys(vec![[7; 32]])).await;
     let without = Elsewhere::start(&queues.db).await;
     let sealed = Change { encryption_enabled: Some(true), ..Change::default() };
     queues.configure("q", None, None, &sealed).await.expect("configured");

@@ -153,7 +153,8 @@ async fn housekeeping_removes_consumed_messages_by_default() {
     end(&queues, &soon(&queues, of("q", "g", 1)).await, AckStatus::Completed).await;
     age(&queues, 2 * 86_400).await;
     let often = Duration::from_millis(20);
-    let _house = queues.start_housekeeping(&RetentionOptions { retention_interval: often, eviction_interval: often });
+    let _house =
+        queues.start_housekeeping(&RetentionOptions::default().retention_interval(often).eviction_interval(often));
     reveille_pg::testing::eventually("it goes", async || stored(&queues).await == 0).await;
 }
 
@@ -222,7 +223,7 @@ async fn much_goes_in_steps_and_one_server_does_it() {
     lengthen(&queues, "p0", 500).await;
     age(&queues, 100).await;
     let mut other = queues.db.database().begin().await.expect("a transaction");
-    let lock = queues.db.schema().sql(include_str!("../../db/statements/lock_house.sql"));
+    let lock = queues.db.schema().sql(include_str!("../../db/statements/lock_housekeeping.sql"));
     let ours: bool = sqlx::query_scalar(&lock).fetch_one(&mut *other).await.expect("asked");
     assert!(ours);
     assert_eq!(queues.retain().await.expect("nothing done"), 0);
@@ -289,10 +290,11 @@ async fn keeping_house_against_reading() {
     let there = Elsewhere::start(&here.db).await;
     configure(&here, "q", kept(0, 1)).await;
     assert!(now(&here, of("q", "g", 1)).await.is_none());
-    let _house = here.start_housekeeping(&RetentionOptions {
-        retention_interval: Duration::from_millis(20),
-        eviction_interval: Duration::from_millis(20),
-    });
+    let _house = here.start_housekeeping(
+        &RetentionOptions::default()
+            .retention_interval(Duration::from_millis(20))
+            .eviction_interval(Duration::from_millis(20)),
+    );
     let until = Instant::now() + Duration::from_secs(3);
     let producer = tokio::spawn({
         let queues = there.queues.clone();
@@ -331,10 +333,9 @@ async fn keeping_house_against_reading() {
 async fn house_is_kept_until_it_is_dropped() {
     let queues = Fixture::new().await;
     configure(&queues, "q", Change { ttl_seconds: Some(60), ..kept(60, 0) }).await;
-    let often = RetentionOptions {
-        retention_interval: Duration::from_millis(10),
-        eviction_interval: Duration::from_secs(3_600),
-    };
+    let often = RetentionOptions::default()
+        .retention_interval(Duration::from_millis(10))
+        .eviction_interval(Duration::from_secs(3_600));
     let house = queues.start_housekeeping(&often);
     push(&queues, "q", "p", &["1"]).await;
     age(&queues, 100).await;
@@ -358,10 +359,11 @@ async fn what_becomes_too_old_while_nothing_happens_goes_on_time() {
     let queues = Queues::open(role.database().clone(), db.schema().clone(), Options::default()).await.expect("opened");
     queues.configure("q", None, None, &Change { ttl_seconds: Some(2), ..kept(2, 0) }).await.expect("configured");
     push(&queues, "q", "p", &["1"]).await;
-    let _house = queues.start_housekeeping(&RetentionOptions {
-        retention_interval: Duration::from_millis(20),
-        eviction_interval: Duration::from_millis(20),
-    });
+    let _house = queues.start_housekeeping(
+        &RetentionOptions::default()
+            .retention_interval(Duration::from_millis(20))
+            .eviction_interval(Duration::from_millis(20)),
+    );
     let count = db.schema().sql("select count(*) from {schema}.segment");
     reveille_pg::testing::eventually("it goes", async || {
         sqlx::query_scalar::<_, i64>(&count).fetch_one(db.database().pool()).await.expect("a number") == 0

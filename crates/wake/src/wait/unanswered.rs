@@ -8,8 +8,9 @@
 
 use parking_lot::Mutex;
 
-/// Names remembered; rows of claims beyond it stay leased until their leases end.
-const UNANSWERED_MAX: usize = 1_000;
+/// Names remembered; rows of claims beyond it stay leased until their leases end. One poll may have a name for each of
+/// thousands of waiters.
+const UNANSWERED_MAX: usize = 10_000;
 
 /// The names of claims whose answer was lost.
 ///

@@ -1,6 +1,7 @@
-//! `/dlq…`: dead letters, and what is done with many of them.
+//! `/dlq…`: listing, replaying and purging dead letters.
 //!
-//! Whatever acts on many takes the same filter that the list takes, so that one can look first; and it refuses to act without any, unless it is told that all are meant.
+//! The routes that change many dead letters take the filter of the list, so that they can be listed first. They reject
+//! an empty filter without `all`.
 
 use axum::Json;
 use axum::extract::State;
@@ -79,7 +80,7 @@ impl From<DeadLetter> for Letter {
 #[derive(Serialize, ToSchema)]
 struct DeadLetterList {
     messages: Vec<Letter>,
-    /// How many there are in all.
+    /// The total number.
     total: u64,
     pagination: Pagination,
 }
@@ -105,7 +106,7 @@ struct Parameters {
     /// Those of partitions of this name.
     #[param(value_type = Option<Name>)]
     partition: Option<String>,
-    /// Those that this consumer group gave up.
+    /// Those of this consumer group.
     #[param(rename = "consumerGroup", value_type = Option<Name>)]
     consumer_group: Option<String>,
     /// Those that failed at this time or later.
@@ -116,18 +117,18 @@ struct Parameters {
     to: Option<String>,
 }
 
-/// Which dead letters to replay.
+/// The dead letters to replay.
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = ReplayRequest)]
-struct Wish {
+struct ReplayRequest {
     /// Those of this queue.
     #[schema(value_type = Option<Name>)]
     queue: Option<String>,
     /// Those of partitions of this name.
     #[schema(value_type = Option<Name>)]
     partition: Option<String>,
-    /// Those that this consumer group gave up.
+    /// Those of this consumer group.
     #[schema(value_type = Option<Name>)]
     consumer_group: Option<String>,
     /// Those that failed at this time or later.
@@ -136,37 +137,37 @@ struct Wish {
     /// Those that failed before this time.
     #[schema(value_type = Option<Time>)]
     to: Option<String>,
-    /// Those of these numbers.
+    /// Those with these numbers.
     dead_letter_ids: Option<Vec<i64>>,
-    /// All of them, if nothing else is given.
+    /// Required if no filter is given.
     all: Option<bool>,
-    /// Only count them.
+    /// Only counts them.
     dry_run: Option<bool>,
 }
 
-/// What a replay has brought.
+/// The result of a replay.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = ReplayResult)]
 struct Replayed {
-    /// How many are messages again.
+    /// The number of replayed dead letters.
     replayed: usize,
-    /// Why others are not: at most 100 of the reasons.
+    /// Why the others were not replayed: at most 100 reasons.
     kept: Vec<String>,
     kept_count: usize,
-    /// How many were meant, if they were only counted.
+    /// The number of matching dead letters, with `dryRun`.
     #[serde(skip_serializing_if = "Option::is_none")]
     would_replay: Option<u64>,
 }
 
-/// What a purge has brought.
+/// The result of a purge.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = PurgeResult)]
 struct Purged {
-    /// How many were deleted.
+    /// The number of deleted dead letters.
     purged: u64,
-    /// How many were meant, if they were only counted.
+    /// The number of matching dead letters, with `dryRun`.
     #[serde(skip_serializing_if = "Option::is_none")]
     would_purge: Option<u64>,
 }
@@ -182,7 +183,7 @@ fn filter(query: &Query) -> Result<DeadLetterFilter, ApiError> {
     })
 }
 
-/// Refuses a filter that means everything, unless that is said.
+/// Rejects an empty filter without `all`.
 fn bounded(filter: DeadLetterFilter, all: bool) -> Result<DeadLetterFilter, ApiError> {
     let DeadLetterFilter { queue, partition, group, from, before, ids, .. } = &filter;
     let names = queue.is_some() || partition.is_some() || group.is_some();
@@ -201,13 +202,13 @@ async fn count(queues: &Queues, filter: &DeadLetterFilter) -> Result<u64, ApiErr
     get, path = "/dlq", tag = "administration",
     params(
         Parameters,
-        ("limit" = Option<u32>, Query, description = "How many at most; 100 if it is not given"),
-        ("offset" = Option<u32>, Query, description = "How many to pass over")
+        ("limit" = Option<u32>, Query, description = "The most rows; default 100"),
+        ("offset" = Option<u32>, Query, description = "The number of rows to skip")
     ),
     responses(
-        (status = 200, description = "The dead letters, with their payloads", body = DeadLetterList),
-        (status = 400, description = "Something cannot be meant", body = Failure),
-        (status = 503, description = "The database is away; try again", body = Failure),
+        (status = 200, description = "The dead letters with their payloads", body = DeadLetterList),
+        (status = 400, description = "A parameter is invalid", body = Failure),
+        (status = 503, description = "The database is not available; retry", body = Failure),
     )
 )]
 async fn list(State(queues): State<Queues>, query: Query) -> Result<Json<DeadLetterList>, ApiError> {
@@ -222,55 +223,56 @@ async fn list(State(queues): State<Queues>, query: Query) -> Result<Json<DeadLet
     }))
 }
 
-/// Pushes dead letters again, oldest first. Each is a new message, behind what its partition has, for every consumer group; it keeps its transaction id if that is free.
+/// Pushes dead letters again, oldest first. Each is a new message at the end of its partition, for every consumer
+/// group; it keeps its transaction id if that is free.
 #[utoipa::path(
-    post, path = "/dlq/replay", tag = "administration", request_body = Wish,
+    post, path = "/dlq/replay", tag = "administration", request_body = ReplayRequest,
     responses(
-        (status = 200, description = "What was replayed, and what was not", body = Replayed),
-        (status = 400, description = "Something cannot be meant; nothing was replayed", body = Failure),
+        (status = 200, description = "The replayed dead letters, and the others", body = Replayed),
+        (status = 400, description = "A parameter is invalid; nothing was replayed", body = Failure),
         (status = 409, description = "Pushes are under maintenance, or a queue was changed meanwhile", body = Failure),
-        (status = 503, description = "The database is away; try again", body = Failure),
+        (status = 503, description = "The database is not available; retry", body = Failure),
     )
 )]
 async fn replay(State(queues): State<Queues>, body: Body) -> Result<Json<Replayed>, ApiError> {
-    let wish: Wish = body.json()?;
+    let request: ReplayRequest = body.json()?;
     let time = |name: &str, text: Option<&str>| {
         let read =
             |text: &str| reveille_web::parse_timestamp(text).ok_or_else(|| ApiError::not_a_timestamp(name, text));
         text.map(read).transpose()
     };
     let filter = DeadLetterFilter {
-        from: time("from", wish.from.as_deref())?,
-        before: time("to", wish.to.as_deref())?,
-        queue: wish.queue,
-        partition: wish.partition,
-        group: wish.consumer_group,
-        ids: wish.dead_letter_ids,
+        from: time("from", request.from.as_deref())?,
+        before: time("to", request.to.as_deref())?,
+        queue: request.queue,
+        partition: request.partition,
+        group: request.consumer_group,
+        ids: request.dead_letter_ids,
         ..DeadLetterFilter::default()
     };
-    let filter = bounded(filter, wish.all.unwrap_or(false))?;
-    if wish.dry_run.unwrap_or(false) {
+    let filter = bounded(filter, request.all.unwrap_or(false))?;
+    if request.dry_run.unwrap_or(false) {
         let meant = count(&queues, &filter).await?;
         return Ok(Json(Replayed { replayed: 0, kept: Vec::new(), kept_count: 0, would_replay: Some(meant) }));
     }
     let mut done = queues.replay(&filter).await?;
-    let kept_count = done.kept.len();
-    done.kept.truncate(LETTERS as usize);
-    Ok(Json(Replayed { replayed: done.replayed, kept: done.kept, kept_count, would_replay: None }))
+    let kept_count = done.skipped.len();
+    done.skipped.truncate(LETTERS as usize);
+    Ok(Json(Replayed { replayed: done.replayed, kept: done.skipped, kept_count, would_replay: None }))
 }
 
-/// Deletes dead letters for good.
+/// Deletes dead letters.
 #[utoipa::path(
     delete, path = "/dlq", tag = "administration",
     params(
         Parameters,
-        ("all" = Option<bool>, Query, description = "All of them, if nothing else is given"),
-        ("dryRun" = Option<bool>, Query, description = "Only count them")
+        ("all" = Option<bool>, Query, description = "Required if no filter is given"),
+        ("dryRun" = Option<bool>, Query, description = "Only counts them")
     ),
     responses(
         (status = 200, description = "How many were deleted", body = Purged),
-        (status = 400, description = "Something cannot be meant; nothing was deleted", body = Failure),
-        (status = 503, description = "The database is away; try again", body = Failure),
+        (status = 400, description = "A parameter is invalid; nothing was deleted", body = Failure),
+        (status = 503, description = "The database is not available; retry", body = Failure),
     )
 )]
 async fn purge(State(queues): State<Queues>, query: Query) -> Result<Json<Purged>, ApiError> {

@@ -20,9 +20,9 @@ use crate::http::field::{self, Raw};
 use crate::http::schema::Name;
 use crate::queues::Queues;
 
-/// Partitions of an answer at most.
+/// The most partitions of a response.
 const PARTITIONS: u32 = 1_000;
-/// What a group has waited that is lagging, if a client does not say.
+/// The default of `minLagSeconds`.
 const LAGGING_SECONDS: u64 = 60;
 
 pub(super) fn routes() -> OpenApiRouter<Queues> {
@@ -48,17 +48,18 @@ pub(super) struct GroupState {
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
     partitions: u64,
-    /// Partitions in which something waits for it.
+    /// Partitions with messages that it has not consumed.
     lagging_partitions: u64,
-    /// Messages that wait for it, those it is reading among them.
+    /// Messages that it has not consumed, including leased ones.
     total_lag: u64,
-    /// Seconds that the oldest of them has waited.
+    /// The age of the oldest of them in seconds.
     max_time_lag: f64,
-    /// Partitions that somebody reads for it.
+    /// Its leased partitions.
     active_leases: u64,
     #[schema(value_type = Option<String>, format = DateTime)]
     last_read_at: Option<Timestamp>,
-    /// `Stable`: nothing waits. `Active`: something does, and somebody reads. `Lagging`: something does, and nobody reads.
+    /// `Stable`: all messages are consumed. `Active`: there are messages, and a partition is leased. `Lagging`: there
+    /// are messages, and no partition is leased.
     state: &'static str,
 }
 
@@ -90,7 +91,7 @@ impl From<engine::Group> for GroupState {
     }
 }
 
-/// A partition in which something waits for a consumer group.
+/// A partition with messages that a consumer group has not consumed.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct LaggingPartition {
@@ -98,16 +99,16 @@ struct LaggingPartition {
     queue_name: String,
     partition_name: String,
     partition_id: String,
-    /// Messages that wait, and how many seconds the first of them has.
+    /// Messages that are not consumed, and the age of the first in seconds.
     offset_lag: u64,
     time_lag_seconds: f64,
-    /// The offset of that, and of the next message to be pushed.
+    /// The offset of the first of them, and of the next message to be pushed.
     position: i64,
     next_offset: i64,
-    /// Until when somebody has a lease on it.
+    /// The end of the lease, if the partition is leased.
     #[schema(value_type = Option<String>, format = DateTime)]
     lease_expires_at: Option<Timestamp>,
-    /// How often the first was refused.
+    /// How often the first has been retried.
     retry_count: u32,
     #[schema(value_type = Option<String>, format = DateTime)]
     last_read_at: Option<Timestamp>,
@@ -131,26 +132,26 @@ impl From<engine::Lagging> for LaggingPartition {
     }
 }
 
-/// A consumer group, in all queues it reads.
+/// A consumer group in all its queues.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct GroupDetail {
     name: String,
     queues: Vec<GroupState>,
-    /// The partitions in which something waits for it, that which has waited longest first; 1 000 at most.
+    /// The partitions with messages that it has not consumed, oldest first; at most 1 000.
     lagging: Vec<LaggingPartition>,
 }
 
-/// What became of a consumer group.
+/// The result of deleting a consumer group.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = DeleteGroupResult)]
 struct Deleted {
     success: bool,
     consumer_group: String,
-    /// In how many queues there was one.
+    /// The number of queues that it read.
     queues: usize,
-    /// Whether it was forgotten; if not, it begins again where it once began.
+    /// Whether its subscription was deleted; if not, it begins again where it once began.
     metadata_deleted: bool,
 }
 
@@ -164,7 +165,7 @@ struct Since<'a> {
     subscription_timestamp: Raw<'a>,
 }
 
-/// Where a consumer group is said to have begun.
+/// Where a consumer group began.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = SubscriptionResult)]
@@ -176,26 +177,26 @@ struct Subscribed {
     queues: usize,
 }
 
-/// Lists consumer groups, one of each queue they read.
+/// Lists consumer groups, one entry per queue.
 #[utoipa::path(
     get, path = "/consumer-groups", tag = "administration",
     responses(
-        (status = 200, description = "The groups, and how far they have come", body = Vec<GroupState>),
-        (status = 503, description = "The database is away; try again", body = Failure),
+        (status = 200, description = "The groups and their positions", body = Vec<GroupState>),
+        (status = 503, description = "The database is not available; retry", body = Failure),
     )
 )]
 async fn list(State(queues): State<Queues>) -> Result<Json<Vec<GroupState>>, ApiError> {
     Ok(Json(queues.groups(None, None).await?.into_iter().map(Into::into).collect()))
 }
 
-/// Lists partitions in which something has waited for a consumer group for long.
+/// Lists partitions with messages that a consumer group has not consumed for long.
 #[utoipa::path(
     get, path = "/consumer-groups/lagging", tag = "administration",
-    params(("minLagSeconds" = Option<u64>, Query, description = "How long at least; 60 if it is not given")),
+    params(("minLagSeconds" = Option<u64>, Query, description = "The least age; default 60")),
     responses(
-        (status = 200, description = "The partitions, longest first; 1 000 at most", body = Vec<LaggingPartition>),
-        (status = 400, description = "Something cannot be meant", body = Failure),
-        (status = 503, description = "The database is away; try again", body = Failure),
+        (status = 200, description = "At most 1 000 partitions, oldest messages first", body = Vec<LaggingPartition>),
+        (status = 400, description = "A parameter is invalid", body = Failure),
+        (status = 503, description = "The database is not available; retry", body = Failure),
     )
 )]
 async fn lagging(State(queues): State<Queues>, query: Query) -> Result<Json<Vec<LaggingPartition>>, ApiError> {
@@ -204,15 +205,15 @@ async fn lagging(State(queues): State<Queues>, query: Query) -> Result<Json<Vec<
     Ok(Json(lagging.into_iter().map(Into::into).collect()))
 }
 
-/// A consumer group, in all queues it reads.
+/// A consumer group in all its queues.
 #[utoipa::path(
     get, path = "/consumer-groups/{group}", tag = "administration",
     params(("group" = Name, Path, description = "The consumer group")),
     responses(
-        (status = 200, description = "How far it has come", body = GroupDetail),
-        (status = 400, description = "Something cannot be meant", body = Failure),
-        (status = 404, description = "Nobody has read for it", body = Failure),
-        (status = 503, description = "The database is away; try again", body = Failure),
+        (status = 200, description = "Its positions", body = GroupDetail),
+        (status = 400, description = "A parameter is invalid", body = Failure),
+        (status = 404, description = "There is no such group", body = Failure),
+        (status = 503, description = "The database is not available; retry", body = Failure),
     )
 )]
 async fn one(State(queues): State<Queues>, Path(group): Path<String>) -> Result<Json<GroupDetail>, ApiError> {
@@ -232,35 +233,35 @@ fn none(group: &str) -> ApiError {
     ApiError::not_found(format!("there is no consumer group {group:?}"))
 }
 
-/// Removes a consumer group from all queues. It is no error if there is none. If it comes back it reads from the beginning.
+/// Deletes a consumer group from all queues. Succeeds if there is none. A later pop creates it at the beginning.
 #[utoipa::path(
     delete, path = "/consumer-groups/{group}", tag = "administration",
     params(
         ("group" = Name, Path, description = "The consumer group"),
-        ("deleteMetadata" = Option<bool>, Query, description = "Whether to forget where it began; true if it is not given")
+        ("deleteMetadata" = Option<bool>, Query, description = "Whether to delete its subscription; default true")
     ),
     responses(
         (status = 200, description = "It is gone", body = Deleted),
-        (status = 400, description = "Something cannot be meant", body = Failure),
-        (status = 503, description = "The database is away; try again", body = Failure),
+        (status = 400, description = "A parameter is invalid", body = Failure),
+        (status = 503, description = "The database is not available; retry", body = Failure),
     )
 )]
 async fn delete(state: State<Queues>, Path(group): Path<String>, query: Query) -> Result<Json<Deleted>, ApiError> {
     deleted(&state, group, None, &query).await
 }
 
-/// Removes a consumer group from one queue.
+/// Deletes a consumer group from one queue.
 #[utoipa::path(
     delete, path = "/consumer-groups/{group}/queues/{queue}", tag = "administration",
     params(
         ("group" = Name, Path, description = "The consumer group"),
         ("queue" = Name, Path, description = "The queue"),
-        ("deleteMetadata" = Option<bool>, Query, description = "Whether to forget where it began; true if it is not given")
+        ("deleteMetadata" = Option<bool>, Query, description = "Whether to delete its subscription; default true")
     ),
     responses(
         (status = 200, description = "It is gone", body = Deleted),
-        (status = 400, description = "Something cannot be meant", body = Failure),
-        (status = 503, description = "The database is away; try again", body = Failure),
+        (status = 400, description = "A parameter is invalid", body = Failure),
+        (status = 503, description = "The database is not available; retry", body = Failure),
     )
 )]
 async fn delete_of_queue(
@@ -282,15 +283,15 @@ async fn deleted(
     Ok(Json(Deleted { success: true, consumer_group: group, queues, metadata_deleted }))
 }
 
-/// Changes where a consumer group is said to have begun. Nothing moves until it is deleted without its metadata.
+/// Changes where a consumer group began. Its cursors stay until it is deleted with `deleteMetadata=false`.
 #[utoipa::path(
     post, path = "/consumer-groups/{group}/subscription", tag = "administration", request_body = Since<'_>,
     params(("group" = Name, Path, description = "The consumer group")),
     responses(
         (status = 200, description = "It is changed", body = Subscribed),
-        (status = 400, description = "Something cannot be meant", body = Failure),
-        (status = 404, description = "Nobody has read for it", body = Failure),
-        (status = 503, description = "The database is away; try again", body = Failure),
+        (status = 400, description = "A parameter is invalid", body = Failure),
+        (status = 404, description = "There is no such group", body = Failure),
+        (status = 503, description = "The database is not available; retry", body = Failure),
     )
 )]
 async fn subscribe(

@@ -1,4 +1,4 @@
-//! `/system/maintenance…`: keeping pushes aside, and letting pops find nothing.
+//! `/system/maintenance…`: buffering pushes, and letting pops find nothing.
 
 use axum::Json;
 use axum::extract::State;
@@ -17,37 +17,37 @@ pub(super) fn routes() -> OpenApiRouter<Queues> {
     OpenApiRouter::new().routes(routes!(state, set)).routes(routes!(pop_state, set_pop))
 }
 
-/// Whether it is to begin or to end.
+/// Begins or ends maintenance.
 #[derive(Deserialize, ToSchema)]
 #[schema(as = MaintenanceRequest)]
-struct Wish {
+struct MaintenanceRequest {
     #[schema(required, value_type = bool)]
     enabled: Option<bool>,
 }
 
-impl Wish {
+impl MaintenanceRequest {
     fn read(body: &Body) -> Result<bool, ApiError> {
-        body.json::<Wish>()?.enabled.ok_or_else(|| missing("enabled"))
+        body.json::<MaintenanceRequest>()?.enabled.ok_or_else(|| missing("enabled"))
     }
 }
 
-/// What is under maintenance, on all servers.
+/// The state of maintenance, on all servers.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = MaintenanceState)]
 pub(super) struct Shown {
-    /// Pushes are kept aside.
+    /// Pushes are buffered.
     maintenance_mode: bool,
     /// Pops find nothing.
     pop_maintenance_mode: bool,
-    /// How many messages are kept aside.
+    /// The number of buffered messages.
     buffered_messages: u64,
-    /// Always true: what is kept aside is in the database, as safe as everything else.
+    /// Always true: the buffer is a table of the database.
     buffer_healthy: bool,
     buffer_stats: Buffer,
 }
 
-/// What is kept aside.
+/// The buffer.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = BufferStats)]
@@ -74,61 +74,62 @@ impl From<Maintenance> for Shown {
     }
 }
 
-/// What is under maintenance.
+/// The state of maintenance.
 #[utoipa::path(
     get, path = "/system/maintenance", tag = "administration",
     responses(
-        (status = 200, description = "What is", body = Shown),
-        (status = 503, description = "The database is away; try again", body = Failure),
+        (status = 200, description = "The state of maintenance", body = Shown),
+        (status = 503, description = "The database is not available; retry", body = Failure),
     )
 )]
 async fn state(State(queues): State<Queues>) -> Result<Json<Shown>, ApiError> {
     Ok(Json(queues.maintenance().await?.into()))
 }
 
-/// Begins or ends the maintenance of pushes. While it lasts messages are kept aside; its end pushes them in their order, and is answered when that is done.
+/// Begins or ends push maintenance: messages are buffered until it ends. Its end pushes them in their order, and then
+/// responds.
 #[utoipa::path(
-    post, path = "/system/maintenance", tag = "administration", request_body = Wish,
+    post, path = "/system/maintenance", tag = "administration", request_body = MaintenanceRequest,
     responses(
-        (status = 200, description = "What is under maintenance now", body = Shown),
-        (status = 400, description = "Something cannot be meant; nothing was changed", body = Failure),
-        (status = 409, description = "It cannot end here or now; nothing is lost", body = Failure),
-        (status = 503, description = "The database is away; try again", body = Failure),
+        (status = 200, description = "The new state of maintenance", body = Shown),
+        (status = 400, description = "A parameter is invalid; nothing was changed", body = Failure),
+        (status = 409, description = "It cannot end on this server or now; no message is lost", body = Failure),
+        (status = 503, description = "The database is not available; retry", body = Failure),
     )
 )]
 async fn set(state: State<Queues>, body: Body) -> Result<Json<Shown>, ApiError> {
-    let done = state.set_push_maintenance(Wish::read(&body)?).await;
+    let done = state.set_push_maintenance(MaintenanceRequest::read(&body)?).await;
     done.map_err(|error| match error {
         Error::NoKey { .. } | Error::WrongKey { .. } => {
-            ApiError::new(axum::http::StatusCode::CONFLICT, format!("{error}: what is kept aside stays there"))
+            ApiError::new(axum::http::StatusCode::CONFLICT, format!("{error}: the messages stay buffered"))
         }
         error => error.into(),
     })?;
     self::state(state).await
 }
 
-/// What is under maintenance.
+/// The state of maintenance.
 #[utoipa::path(
     get, path = "/system/maintenance/pop", tag = "administration",
     responses(
-        (status = 200, description = "What is", body = Shown),
-        (status = 503, description = "The database is away; try again", body = Failure),
+        (status = 200, description = "The state of maintenance", body = Shown),
+        (status = 503, description = "The database is not available; retry", body = Failure),
     )
 )]
 async fn pop_state(queues: State<Queues>) -> Result<Json<Shown>, ApiError> {
     state(queues).await
 }
 
-/// Begins or ends the maintenance of pops. While it lasts nobody gets anything; who waits, waits.
+/// Begins or ends pop maintenance: pops find no messages, and waiting pops wait on.
 #[utoipa::path(
-    post, path = "/system/maintenance/pop", tag = "administration", request_body = Wish,
+    post, path = "/system/maintenance/pop", tag = "administration", request_body = MaintenanceRequest,
     responses(
-        (status = 200, description = "What is under maintenance now", body = Shown),
-        (status = 400, description = "Something cannot be meant; nothing was changed", body = Failure),
-        (status = 503, description = "The database is away; try again", body = Failure),
+        (status = 200, description = "The new state of maintenance", body = Shown),
+        (status = 400, description = "A parameter is invalid; nothing was changed", body = Failure),
+        (status = 503, description = "The database is not available; retry", body = Failure),
     )
 )]
 async fn set_pop(state: State<Queues>, body: Body) -> Result<Json<Shown>, ApiError> {
-    state.set_pop_maintenance(Wish::read(&body)?).await?;
+    state.set_pop_maintenance(MaintenanceRequest::read(&body)?).await?;
     self::state(state).await
 }

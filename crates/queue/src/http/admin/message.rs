@@ -21,13 +21,13 @@ use crate::http::schema::Name;
 use crate::queues::Queues;
 
 pub(super) fn routes() -> OpenApiRouter<Queues> {
-    OpenApiRouter::new().routes(routes!(one, delete)).routes(routes!(retry)).routes(routes!(bury)).route(
+    OpenApiRouter::new().routes(routes!(one, delete)).routes(routes!(retry)).routes(routes!(make_dead_letter)).route(
         "/messages/{partitionId}/{transactionId}/{*rest}",
         get(one_slashed).delete(delete_slashed).post(post_slashed),
     )
 }
 
-/// All about a message.
+/// A message with its payload, readers and dead letters.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = MessageDetail)]
@@ -39,11 +39,11 @@ struct Detail {
     data: Option<Box<RawValue>>,
     /// The consumer groups that read it.
     consumer_groups: Vec<Reader>,
-    /// The dead letters it has become.
+    /// Its dead letters.
     dead_letters: Vec<Letter>,
 }
 
-/// How far a consumer group is with a message.
+/// The status of a message for a consumer group.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = MessageReader)]
@@ -55,7 +55,7 @@ struct Reader {
     retry_count: u32,
 }
 
-/// What became of a message.
+/// The result of a change of a message.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = MessageResult)]
@@ -63,11 +63,11 @@ struct Done {
     success: bool,
     partition_id: String,
     transaction_id: String,
-    /// What was done, in a sentence.
+    /// What was done.
     message: String,
 }
 
-/// A message with its payload, and who reads it.
+/// A message with its payload and readers.
 #[utoipa::path(
     get, path = "/messages/{partitionId}/{transactionId}", tag = "administration",
     params(
@@ -75,10 +75,10 @@ struct Done {
         ("transactionId" = Name, Path, description = "Its transaction id")
     ),
     responses(
-        (status = 200, description = "All about it", body = Detail),
-        (status = 400, description = "Something cannot be meant", body = Failure),
+        (status = 200, description = "Its details", body = Detail),
+        (status = 400, description = "A parameter is invalid", body = Failure),
         (status = 404, description = "There is no such message", body = Failure),
-        (status = 503, description = "The database is away; try again", body = Failure),
+        (status = 503, description = "The database is not available; retry", body = Failure),
     )
 )]
 async fn one(
@@ -124,7 +124,7 @@ fn done(partition_id: String, transaction_id: String, message: impl Into<String>
     Json(Done { success: true, partition_id, transaction_id, message: message.into() })
 }
 
-/// Deletes a message, and the dead letters it has become. Its transaction id may come again.
+/// Deletes a message and its dead letters. Its transaction id is free again.
 #[utoipa::path(
     delete, path = "/messages/{partitionId}/{transactionId}", tag = "administration",
     params(
@@ -133,9 +133,9 @@ fn done(partition_id: String, transaction_id: String, message: impl Into<String>
     ),
     responses(
         (status = 200, description = "It is gone", body = Done),
-        (status = 400, description = "Something cannot be meant", body = Failure),
+        (status = 400, description = "A parameter is invalid", body = Failure),
         (status = 404, description = "There is no such message", body = Failure),
-        (status = 503, description = "The database is away; try again", body = Failure),
+        (status = 503, description = "The database is not available; retry", body = Failure),
     )
 )]
 async fn delete(
@@ -159,7 +159,8 @@ async fn delete(
     }
 }
 
-/// Lets a message come again: its dead letters are pushed anew, or who waits to try it again does so now.
+/// Retries a message: its dead letters are replayed, or consumer groups that wait for their retry delay can read it at
+/// once.
 #[utoipa::path(
     post, path = "/messages/{partitionId}/{transactionId}/retry", tag = "administration",
     params(
@@ -167,11 +168,11 @@ async fn delete(
         ("transactionId" = Name, Path, description = "Its transaction id")
     ),
     responses(
-        (status = 200, description = "It comes again", body = Done),
-        (status = 400, description = "Something cannot be meant", body = Failure),
+        (status = 200, description = "It is retried", body = Done),
+        (status = 400, description = "A parameter is invalid", body = Failure),
         (status = 404, description = "There is no such message", body = Failure),
         (status = 409, description = "It has not failed, or its queue cannot take it now", body = Failure),
-        (status = 503, description = "The database is away; try again", body = Failure),
+        (status = 503, description = "The database is not available; retry", body = Failure),
     )
 )]
 async fn retry(
@@ -193,7 +194,7 @@ async fn retry(
     }
 }
 
-/// Makes a message a dead letter: nobody reads it any more.
+/// Makes a message a dead letter: it is not delivered any more.
 #[utoipa::path(
     post, path = "/messages/{partitionId}/{transactionId}/dlq", tag = "administration",
     params(
@@ -202,16 +203,16 @@ async fn retry(
     ),
     responses(
         (status = 200, description = "It is a dead letter", body = Done),
-        (status = 400, description = "Something cannot be meant", body = Failure),
+        (status = 400, description = "A parameter is invalid", body = Failure),
         (status = 404, description = "There is no such message", body = Failure),
-        (status = 503, description = "The database is away; try again", body = Failure),
+        (status = 503, description = "The database is not available; retry", body = Failure),
     )
 )]
-async fn bury(
+async fn make_dead_letter(
     State(queues): State<Queues>,
     Path((partition_id, transaction)): Path<(String, String)>,
 ) -> Result<Json<Done>, ApiError> {
-    if queues.bury_message(partition(&partition_id)?, &transaction, "moved by hand").await? {
+    if queues.make_dead_letter(partition(&partition_id)?, &transaction, "moved by hand").await? {
         return Ok(done(partition_id, transaction, "the message is a dead letter"));
     }
     Err(none(&transaction))
@@ -233,7 +234,7 @@ async fn post_slashed(state: State<Queues>, Path((id, first, rest)): Three) -> R
         return Ok(retry(state, Path((id, name.to_owned()))).await?.into_response());
     }
     match name.strip_suffix("/dlq") {
-        Some(name) => Ok(bury(state, Path((id, name.to_owned()))).await?.into_response()),
+        Some(name) => Ok(make_dead_letter(state, Path((id, name.to_owned()))).await?.into_response()),
         None => Err(ApiError::not_found("there is nothing of that name to do with a message")),
     }
 }

@@ -13,10 +13,10 @@ use super::page;
 use crate::admin::dead_letters::DeadLetterFilter;
 use crate::admin::messages::{ListedMessage, MessageFilter, MessageState, MessageStatus, ReadingMode};
 use crate::http::api_error::invalid;
-use crate::http::schema::{Name, Stage};
+use crate::http::schema::{MessageStatus as Status, Name};
 use crate::queues::Queues;
 
-/// Messages of a page that does not say how many.
+/// The default page size.
 const MESSAGES: u32 = 200;
 /// How a dead letter is called among messages.
 const DEAD: &str = "dead_letter";
@@ -25,7 +25,7 @@ pub(super) fn routes() -> OpenApiRouter<Queues> {
     OpenApiRouter::new().routes(routes!(list))
 }
 
-/// A message, and how far it has come.
+/// A message and its status.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = MessageState)]
@@ -42,18 +42,18 @@ pub(super) struct Shown {
     trace_id: Option<String>,
     producer_sub: Option<String>,
     queue_priority: Option<i32>,
-    /// Its place in the partition.
+    /// Its position in the partition.
     offset: i64,
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
     #[schema(value_type = Option<String>, format = DateTime)]
     lease_expires_at: Option<Timestamp>,
-    /// How many consumer groups have ended it, and how many there are.
+    /// The numbers of consumer groups that have consumed it, and of all.
     #[schema(inline)]
     pub(super) bus_status: BusStatus,
 }
 
-/// How many consumer groups have ended a message.
+/// Numbers of consumer groups.
 #[derive(Serialize, ToSchema, Default)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct BusStatus {
@@ -122,9 +122,9 @@ struct MessageList {
 #[serde(rename_all = "camelCase")]
 #[schema(as = ReadingMode)]
 struct Mode {
-    /// Whether somebody reads without a consumer group.
+    /// Whether a consumer reads without a consumer group.
     has_queue_mode: bool,
-    /// How many consumer groups read.
+    /// The number of consumer groups.
     bus_groups_count: u64,
     /// `none`, `queue`, `bus`, or `hybrid`.
     r#type: &'static str,
@@ -145,7 +145,7 @@ impl From<ReadingMode> for Mode {
     }
 }
 
-/// Which messages.
+/// A filter and a page of messages.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "read by `list`, described here")]
@@ -165,18 +165,18 @@ struct Parameters {
     /// Those of queues of this task.
     #[param(value_type = Option<Name>)]
     task: Option<String>,
-    /// How far they have come.
-    #[param(value_type = Option<Stage>)]
+    /// Their status.
+    #[param(value_type = Option<Status>)]
     status: Option<String>,
-    /// Those that are not older.
+    /// Those stored at this time or later.
     #[param(value_type = Option<Time>)]
     from: Option<String>,
-    /// Those that are older.
+    /// Those stored before this time.
     #[param(value_type = Option<Time>)]
     to: Option<String>,
-    /// How many at most; 200 if it is not given.
+    /// The most rows; default 200.
     limit: Option<u32>,
-    /// How many to pass over.
+    /// The number of rows to skip.
     offset: Option<u32>,
 }
 
@@ -185,8 +185,8 @@ struct Parameters {
     get, path = "/messages", tag = "administration", params(Parameters),
     responses(
         (status = 200, description = "The messages, without their payloads", body = MessageList),
-        (status = 400, description = "Something cannot be meant", body = Failure),
-        (status = 503, description = "The database is away; try again", body = Failure),
+        (status = 400, description = "A parameter is invalid", body = Failure),
+        (status = 503, description = "The database is not available; retry", body = Failure),
     )
 )]
 async fn list(State(queues): State<Queues>, query: Query) -> Result<Json<MessageList>, ApiError> {

@@ -1,6 +1,7 @@
-//! Everything about queues that is not moving messages.
+//! The administrative routes.
 //!
-//! Clients write names into paths without escaping their slashes. So beside each route with a name there is one that takes whatever follows; what it means is decided by how it ends.
+//! Clients write names into paths without escaping their slashes. So each route with a name has a wildcard route beside
+//! it, which interprets the end of the path.
 
 mod dead_letters;
 mod groups;
@@ -23,7 +24,7 @@ use crate::http::api_error::invalid;
 use crate::id::PartitionId;
 use crate::queues::Queues;
 
-/// What clients send before they push or pop.
+/// The routes that clients call before they push or pop.
 pub(crate) fn configuration() -> OpenApiRouter<Queues> {
     queues::configuration()
 }
@@ -44,7 +45,7 @@ pub(crate) fn routes() -> OpenApiRouter<Queues> {
         .merge(status::routes())
 }
 
-/// Which part of a list is asked for: `limit` and `offset`.
+/// The requested page: `limit` and `offset`.
 fn page(query: &Query, limit: u32) -> Result<Page, ApiError> {
     Ok(Page {
         limit: query.number("limit", 0..=u64::from(PAGE_MAX))?.map_or(limit, |limit| limit as u32),

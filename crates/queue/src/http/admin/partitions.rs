@@ -18,7 +18,7 @@ pub(super) fn routes() -> OpenApiRouter<Queues> {
     OpenApiRouter::new().routes(routes!(partitions)).routes(routes!(depth))
 }
 
-/// A partition, and how far who reads it has come.
+/// A partition with the positions of its consumer groups.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PartitionState {
@@ -27,7 +27,7 @@ pub(super) struct PartitionState {
     queue: String,
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
-    /// When something was last pushed to it.
+    /// The time of the last push.
     #[schema(value_type = Option<String>, format = DateTime)]
     last_push_at: Option<Timestamp>,
     /// The offset of its first message,
@@ -54,25 +54,26 @@ impl From<engine::PartitionState> for PartitionState {
     }
 }
 
-/// How far a consumer group has come in a partition.
+/// The position of a consumer group in a partition.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct CursorState {
     consumer_group: String,
-    /// The offset of the first message it has not ended.
+    /// The offset of the first message that it has not consumed.
     position: i64,
-    /// How many it has not ended, and how long the first has waited.
+    /// The number of messages that it has not consumed, and the age of the first.
     lag: u64,
     lag_seconds: f64,
-    /// The lease that somebody has, on how many messages, and until when.
+    /// The lease, the number of leased messages, and its end.
     lease_id: Option<String>,
     leased_messages: u64,
     #[schema(value_type = Option<String>, format = DateTime)]
     lease_expires_at: Option<Timestamp>,
-    /// When it is looked at next: at the end of the lease, or when a delayed or refused message is due. Null: when something is pushed.
+    /// When it can be claimed next: at the end of the lease, or when a delayed or failed message is due. Null: after
+    /// the next push.
     #[schema(value_type = Option<String>, format = DateTime)]
     due_at: Option<Timestamp>,
-    /// How often the first message was refused.
+    /// How often the first message has been retried.
     retry_count: u32,
     #[schema(value_type = Option<String>, format = DateTime)]
     last_read_at: Option<Timestamp>,
@@ -96,15 +97,15 @@ impl From<engine::CursorState> for CursorState {
     }
 }
 
-/// Partitions, in the order in which they were made.
+/// Partitions, by number.
 #[derive(Serialize, ToSchema)]
 struct PartitionList {
     partitions: Vec<PartitionState>,
-    /// How many there are in all.
+    /// The total number.
     total: u64,
 }
 
-/// What waits for a consumer group in a queue.
+/// The lag of a consumer group in a queue.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = QueueDepth)]
@@ -112,44 +113,44 @@ pub(super) struct Depth {
     queue: String,
     group: String,
     pending: u64,
-    /// In how many partitions something waits.
+    /// The number of partitions with messages to read.
     partitions_pending: usize,
-    /// Always false: nothing is conflated here, and so as much waits effectively.
+    /// Always false: messages are not conflated.
     conflation: bool,
     effective_pending: u64,
     /// Those partitions.
     partitions: Vec<PartitionDepth>,
 }
 
-/// What waits in a partition.
+/// The lag in a partition.
 #[derive(Serialize, ToSchema)]
 struct PartitionDepth {
     partition: String,
     pending: u64,
 }
 
-/// Which partitions.
+/// A page of partitions.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "read by `queue` and `partitions`, described here")]
 pub(super) struct Part {
-    /// The one of this name.
+    /// The partition with this name.
     #[param(value_type = Option<Name>)]
     partition: Option<String>,
-    /// How many partitions at most.
+    /// The most partitions.
     limit: Option<u32>,
-    /// How many to pass over.
+    /// The number of rows to skip.
     offset: Option<u32>,
 }
 
-/// Lists partitions, and how far who reads them has come.
+/// Lists partitions with the positions of their consumer groups.
 #[utoipa::path(
     get, path = "/resources/partitions", tag = "administration",
     params(("queue" = Option<Name>, Query, description = "Those of this queue"), Part),
     responses(
         (status = 200, description = "The partitions", body = PartitionList),
-        (status = 400, description = "Something cannot be meant", body = Failure),
-        (status = 503, description = "The database is away; try again", body = Failure),
+        (status = 400, description = "A parameter is invalid", body = Failure),
+        (status = 503, description = "The database is not available; retry", body = Failure),
     )
 )]
 async fn partitions(State(queues): State<Queues>, query: Query) -> Result<Json<PartitionList>, ApiError> {
@@ -157,18 +158,18 @@ async fn partitions(State(queues): State<Queues>, query: Query) -> Result<Json<P
     Ok(Json(PartitionList { partitions: listed.rows.into_iter().map(Into::into).collect(), total: listed.total }))
 }
 
-/// What waits for a consumer group in a queue.
+/// The lag of a consumer group in a queue.
 #[utoipa::path(
     get, path = "/resources/queues/{queue}/depth", tag = "administration",
     params(
         ("queue" = Name, Path, description = "The queue"),
-        ("group" = Option<Name>, Query, description = "The consumer group; without one, the queue itself")
+        ("group" = Option<Name>, Query, description = "The consumer group; default: reading without a group")
     ),
     responses(
-        (status = 200, description = "How much waits, and where", body = Depth),
-        (status = 400, description = "Something cannot be meant", body = Failure),
+        (status = 200, description = "The lag by partition", body = Depth),
+        (status = 400, description = "A parameter is invalid", body = Failure),
         (status = 404, description = "There is no such queue", body = Failure),
-        (status = 503, description = "The database is away; try again", body = Failure),
+        (status = 503, description = "The database is not available; retry", body = Failure),
     )
 )]
 pub(super) async fn depth(

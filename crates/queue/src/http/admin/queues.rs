@@ -28,63 +28,64 @@ pub(super) fn routes() -> OpenApiRouter<Queues> {
     OpenApiRouter::new().routes(routes!(clear)).route("/queues/{queue}/{*rest}", routing::delete(clear_slashed))
 }
 
-/// A queue to make or to change.
+/// A queue to create or to change.
 #[derive(Deserialize, ToSchema)]
 #[schema(as = ConfigureRequest)]
-struct Wish<'a> {
+struct ConfigureRequest<'a> {
     /// Its name.
     #[serde(borrow, default)]
     #[schema(required, value_type = Name)]
     queue: Raw<'a>,
-    /// Its namespace; of a new queue it is what stands before the first dot of the name.
+    /// Its namespace; the default of a new queue is its name up to the first dot.
     #[serde(borrow, default)]
     #[schema(value_type = Option<Name>)]
     namespace: Raw<'a>,
-    /// Its task; of a new queue it is what stands between the first two dots of the name.
+    /// Its task; the default of a new queue is its name between the first two dots.
     #[serde(borrow, default)]
     #[schema(value_type = Option<Name>)]
     task: Raw<'a>,
-    /// What to set. What is not there, or null, stays as it is.
+    /// The options to change. A missing or null option stays as it is.
     #[serde(borrow, default)]
     #[schema(value_type = Option<GivenOptions>)]
     options: Option<HashMap<String, &'a RawValue>>,
 }
 
-/// What is set of a queue.
+/// The options of a queue.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = QueueOptions)]
 pub(super) struct Set {
-    /// Seconds that a pop has its messages.
+    /// The lease time in seconds.
     lease_time: i32,
-    /// How often a message that fails, or whose lease expires, comes again before it goes to the dead letters.
+    /// How often a message that fails, or whose lease expires, is redelivered before it becomes a dead letter.
     retry_limit: i32,
-    /// Milliseconds until it does. The default is only shown: nothing waits until this is given.
+    /// The delay of a redelivery in milliseconds. The default is only echoed: there is no delay until it is set.
     retry_delay: i32,
-    /// How many messages may wait; 0: any number.
+    /// The most messages that are not consumed; 0: any number.
     max_size: i64,
-    /// Seconds after which a message is removed. The default is only shown: none is until this is given.
+    /// Seconds after which a message is deleted. The default is only echoed: none is deleted until it is set.
     ttl: i32,
     dead_letter_queue: bool,
     dlq_after_max_retries: bool,
-    /// Of the queues of a namespace that with the highest is read first.
+    /// Of the queues of a namespace, the one with the highest priority is read first.
     priority: i32,
     /// Seconds before a message can be read.
     delayed_processing: i32,
-    /// Seconds that a partition has to be quiet before it can be read.
+    /// Seconds after the last push before a partition can be read.
     window_buffer: i32,
-    /// Seconds after which a message is removed, consumed or not; 0: never.
+    /// Seconds after which a message is deleted, consumed or not; 0: never.
     retention_seconds: i32,
-    /// Seconds after which a message is removed that every consumer group has consumed; 0: never.
+    /// Seconds after which a message is deleted that every consumer group has consumed; 0: never.
     completed_retention_seconds: i32,
-    /// Whether those two count. If not, `consumedRetentionSeconds` does.
+    /// Whether the two options above apply. If not, `consumedRetentionSeconds` does.
     retention_enabled: bool,
     encryption_enabled: bool,
-    /// Seconds that a message waits for a consumer group before it is passed over; 0: for ever.
+    /// Seconds that a message waits for a consumer group before the group skips it; 0: without limit.
     max_wait_time_seconds: i32,
     /// Whether a lease that expires without an ack counts against `retryLimit`.
     charge_expired_leases: bool,
-    /// Seconds after which a message is removed that every consumer group has consumed, unless `retentionEnabled`; 0: never.
+    /// Seconds after which a message is deleted that every consumer group has consumed, unless `retentionEnabled`; 0:
+    /// never.
     consumed_retention_seconds: i32,
 }
 
@@ -112,7 +113,7 @@ impl From<Settings> for Set {
     }
 }
 
-/// A queue as it was configured.
+/// A configured queue.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = ConfigureResult)]
@@ -127,20 +128,20 @@ struct Configured {
     options: Set,
 }
 
-/// Makes a queue, or changes one.
+/// Creates a queue, or changes its options.
 #[utoipa::path(
-    post, path = "/configure", tag = "administration", request_body = Wish<'_>,
+    post, path = "/configure", tag = "administration", request_body = ConfigureRequest<'_>,
     responses(
         (status = 200, description = "The queue as it is now", body = Configured),
-        (status = 400, description = "Something cannot be meant; nothing was changed", body = Failure),
-        (status = 503, description = "The database is away; try again", body = Failure),
+        (status = 400, description = "A parameter is invalid; nothing was changed", body = Failure),
+        (status = 503, description = "The database is not available; retry", body = Failure),
     )
 )]
 async fn configure(State(queues): State<Queues>, body: Body) -> Result<Json<Configured>, ApiError> {
     let (queue, namespace, task, change) = read(&body)?;
     let configured = queues.configure(&queue, namespace.as_deref(), task.as_deref(), &change).await;
     let configured = configured.map_err(|error| match error {
-        // Asked for, not found out: it is the request that cannot be carried out here.
+        // The request enables encryption, so it is invalid on a server without a key.
         Error::NoKey { .. } => invalid("encryptionEnabled", "this server has no encryption key"),
         error => error.into(),
     })?;
@@ -158,7 +159,7 @@ async fn configure(State(queues): State<Queues>, body: Body) -> Result<Json<Conf
 type Read = (String, Option<String>, Option<String>, Change);
 
 fn read(body: &Body) -> Result<Read, ApiError> {
-    let Wish { queue, namespace, task, options } = body.json()?;
+    let ConfigureRequest { queue, namespace, task, options } = body.json()?;
     let queue = field::text(queue, "queue")?.ok_or_else(|| missing("queue"))?;
     let change = change(&options.unwrap_or_default())?;
     Ok((queue, field::text(namespace, "namespace")?, field::text(task, "task")?, change))
@@ -188,7 +189,7 @@ fn change(options: &HashMap<String, &RawValue>) -> Result<Change, ApiError> {
     })
 }
 
-/// A whole number. Languages without such write it with a fraction of nothing.
+/// A whole number. Languages without integers write it with a zero fraction.
 fn whole(raw: Raw<'_>, what: &str) -> Result<Option<i64>, ApiError> {
     let Some(text) = raw.map(RawValue::get).filter(|text| *text != "null") else { return Ok(None) };
     let fraction = || text.parse::<f64>().ok().filter(|number| number.fract() == 0.0).map(|number| number as i64);
@@ -205,24 +206,24 @@ fn truth(raw: Raw<'_>, what: &str) -> Result<Option<bool>, ApiError> {
     }
 }
 
-/// A queue that is gone.
+/// A deleted queue.
 #[derive(Serialize, ToSchema)]
 #[schema(as = DeleteQueueResult)]
 pub(super) struct Deleted {
     deleted: bool,
     queue: String,
-    /// Whether there was one.
+    /// Whether it existed.
     existed: bool,
 }
 
-/// Deletes a queue with everything it has. It is no error if there is none.
+/// Deletes a queue with its messages and groups. Succeeds if there is none.
 #[utoipa::path(
     delete, path = "/resources/queues/{queue}", tag = "administration",
     params(("queue" = Name, Path, description = "The queue")),
     responses(
-        (status = 200, description = "There is no such queue any more", body = Deleted),
-        (status = 400, description = "Something cannot be meant", body = Failure),
-        (status = 503, description = "The database is away; try again", body = Failure),
+        (status = 200, description = "The queue does not exist any more", body = Deleted),
+        (status = 400, description = "A parameter is invalid", body = Failure),
+        (status = 503, description = "The database is not available; retry", body = Failure),
     )
 )]
 pub(super) async fn delete(State(queues): State<Queues>, Path(queue): Path<String>) -> Result<Json<Deleted>, ApiError> {
@@ -237,30 +238,30 @@ pub(super) async fn delete_slashed(
     delete(state, Path(format!("{queue}/{rest}"))).await
 }
 
-/// What was cleared.
+/// The result of clearing a queue.
 #[derive(Serialize, ToSchema)]
 #[schema(as = ClearResult)]
 struct Cleared {
     cleared: bool,
     queue: String,
-    /// The partition, if it was one alone.
+    /// The partition, if only one was cleared.
     partition: Option<String>,
-    /// How many messages it had.
+    /// The number of deleted messages.
     messages: u64,
 }
 
-/// Removes all messages of a queue, or of one of its partitions. Consumer groups go on with what comes next.
+/// Deletes all messages of a queue, or of one of its partitions. Consumer groups continue with the next message.
 #[utoipa::path(
     delete, path = "/queues/{queue}/clear", tag = "administration",
     params(
         ("queue" = Name, Path, description = "The queue"),
-        ("partition" = Option<Name>, Query, description = "One of its partitions; without it, all")
+        ("partition" = Option<Name>, Query, description = "One of its partitions; default: all")
     ),
     responses(
-        (status = 200, description = "They are gone", body = Cleared),
-        (status = 400, description = "Something cannot be meant; nothing was removed", body = Failure),
+        (status = 200, description = "The messages are deleted", body = Cleared),
+        (status = 400, description = "A parameter is invalid; nothing was removed", body = Failure),
         (status = 404, description = "There is no such queue", body = Failure),
-        (status = 503, description = "The database is away; try again", body = Failure),
+        (status = 503, description = "The database is not available; retry", body = Failure),
     )
 )]
 async fn clear(
@@ -300,12 +301,12 @@ mod tests {
     #[test]
     fn options_may_be_escaped() {
         let text = r#"{"queue": "q", "options": {"\u006ceaseTime": 7, "what\never": 1}}"#;
-        let wish: Wish<'_> = serde_json::from_str(text).expect("it can be read");
-        let options = wish.options.expect("options");
+        let request: ConfigureRequest<'_> = serde_json::from_str(text).expect("it can be read");
+        let options = request.options.expect("options");
         assert_eq!(options.get("leaseTime").map(|value| value.get()), Some("7"));
     }
 
-    /// What the document says of an option must be what the engine takes: neither more nor less.
+    /// The limits of an option in the document are those of the engine.
     /// Each number that has limits in the document, at its limits and one beyond.
     #[test]
     fn options_have_the_limits_that_are_described() {
@@ -325,7 +326,7 @@ mod tests {
         assert_eq!(numbers, 12);
     }
 
-    /// Numbers as languages write them, and what is none; the refusal names the option.
+    /// Numbers as languages write them are accepted; an error for other values names the option.
     #[test]
     fn options_are_read_by_their_kind() {
         for (json, number) in
@@ -334,8 +335,8 @@ mod tests {
             assert_eq!(whole(Some(&raw(json)), "ttl").unwrap_or_else(|_| panic!("{json}")), number, "{json}");
         }
         for json in ["1.5", "\"300\"", "true", "[]", "{}"] {
-            let refusal = whole(Some(&raw(json)), "ttl").expect_err(json);
-            assert!(format!("{refusal:?}").contains("`ttl`: must be"), "{json}");
+            let error = whole(Some(&raw(json)), "ttl").expect_err(json);
+            assert!(format!("{error:?}").contains("`ttl`: must be"), "{json}");
         }
         assert_eq!(truth(Some(&raw("true")), "x").ok(), Some(Some(true)));
         assert_eq!(truth(None, "x").ok(), Some(None));

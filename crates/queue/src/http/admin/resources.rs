@@ -18,9 +18,9 @@ use crate::admin::resources as engine;
 use crate::http::schema::Name;
 use crate::queues::Queues;
 
-/// Queues of a page that does not say how many.
+/// The default page size of queues.
 const QUEUES: u32 = 1_000;
-/// Partitions likewise.
+/// The default page size of partitions.
 pub(super) const PARTITIONS: u32 = 1_000;
 
 pub(super) fn routes() -> OpenApiRouter<Queues> {
@@ -38,11 +38,11 @@ pub(super) fn routes() -> OpenApiRouter<Queues> {
 #[schema(as = MessageCounts)]
 pub(super) struct Counts {
     total: u64,
-    /// Those that some consumer group has still to read; where there is none, all.
+    /// Those that a consumer group has not consumed; without groups, all.
     pending: u64,
-    /// Those that somebody has a lease on.
+    /// Those that are leased.
     processing: u64,
-    /// Those that every consumer group has ended.
+    /// Those that every consumer group has consumed.
     completed: u64,
 }
 
@@ -53,7 +53,7 @@ impl From<engine::Counts> for Counts {
     }
 }
 
-/// Everything there is, in numbers.
+/// Numbers of queues, partitions, groups and messages.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Overview {
@@ -82,7 +82,7 @@ impl From<engine::Overview> for Overview {
     }
 }
 
-/// A queue, and what it holds.
+/// A queue, and the number of its messages.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct QueueState {
@@ -114,11 +114,11 @@ impl From<engine::QueueState> for QueueState {
 #[derive(Serialize, ToSchema)]
 pub(super) struct QueueList {
     queues: Vec<QueueState>,
-    /// How many there are in all.
+    /// The total number.
     total: u64,
 }
 
-/// A queue, who reads it, and how far they have come.
+/// A queue with its consumer groups and their positions.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct QueueDetail {
@@ -132,9 +132,9 @@ pub(super) struct QueueDetail {
     messages: Counts,
     dead_letters: u64,
     consumer_groups: Vec<GroupState>,
-    /// How many partitions it has.
+    /// The number of its partitions.
     partition_count: u64,
-    /// Some of them: 1 000, unless `limit` and `offset` say otherwise, or the one that `partition` names.
+    /// A page of them (`limit`, `offset`), or the one that `partition` names. Default 1 000.
     partitions: Vec<PartitionState>,
 }
 
@@ -186,26 +186,26 @@ struct TaskList {
     tasks: Vec<Space>,
 }
 
-/// Which queues.
+/// A filter and a page of queues.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "read by `queues`, described here")]
 pub(super) struct Search {
-    /// Part of the name, whatever its case.
+    /// Part of the name, case-insensitive.
     #[param(value_type = Option<Name>)]
     search: Option<String>,
-    /// How many at most.
+    /// The most rows.
     limit: Option<u32>,
-    /// How many to pass over.
+    /// The number of rows to skip.
     offset: Option<u32>,
 }
 
-/// Everything there is, in numbers.
+/// Numbers of queues, partitions, groups and messages.
 #[utoipa::path(
     get, path = "/resources/overview", tag = "administration",
     responses(
         (status = 200, description = "The numbers", body = Overview),
-        (status = 503, description = "The database is away; try again", body = Failure),
+        (status = 503, description = "The database is not available; retry", body = Failure),
     )
 )]
 async fn overview(State(queues): State<Queues>) -> Result<Json<Overview>, ApiError> {
@@ -216,9 +216,9 @@ async fn overview(State(queues): State<Queues>) -> Result<Json<Overview>, ApiErr
 #[utoipa::path(
     get, path = "/resources/queues", tag = "administration", params(Search),
     responses(
-        (status = 200, description = "The queues, with what they hold", body = QueueList),
-        (status = 400, description = "Something cannot be meant", body = Failure),
-        (status = 503, description = "The database is away; try again", body = Failure),
+        (status = 200, description = "The queues and the number of their messages", body = QueueList),
+        (status = 400, description = "A parameter is invalid", body = Failure),
+        (status = 503, description = "The database is not available; retry", body = Failure),
     )
 )]
 pub(super) async fn queues(State(queues): State<Queues>, query: Query) -> Result<Json<QueueList>, ApiError> {
@@ -226,15 +226,15 @@ pub(super) async fn queues(State(queues): State<Queues>, query: Query) -> Result
     Ok(Json(QueueList { queues: listed.rows.into_iter().map(Into::into).collect(), total: listed.total }))
 }
 
-/// A queue, who reads it, and how far they have come in each partition.
+/// A queue with its consumer groups and their positions in each partition.
 #[utoipa::path(
     get, path = "/resources/queues/{queue}", tag = "administration",
     params(("queue" = Name, Path, description = "The queue"), Part),
     responses(
-        (status = 200, description = "All about it", body = QueueDetail),
-        (status = 400, description = "Something cannot be meant", body = Failure),
+        (status = 200, description = "Its details", body = QueueDetail),
+        (status = 400, description = "A parameter is invalid", body = Failure),
         (status = 404, description = "There is no such queue", body = Failure),
-        (status = 503, description = "The database is away; try again", body = Failure),
+        (status = 503, description = "The database is not available; retry", body = Failure),
     )
 )]
 async fn queue(
@@ -270,8 +270,8 @@ async fn queue_slashed(
 #[utoipa::path(
     get, path = "/resources/namespaces", tag = "administration",
     responses(
-        (status = 200, description = "The namespaces, with what their queues hold", body = NamespaceList),
-        (status = 503, description = "The database is away; try again", body = Failure),
+        (status = 200, description = "The namespaces and the number of their messages", body = NamespaceList),
+        (status = 503, description = "The database is not available; retry", body = Failure),
     )
 )]
 async fn namespaces(State(queues): State<Queues>) -> Result<Json<NamespaceList>, ApiError> {
@@ -282,8 +282,8 @@ async fn namespaces(State(queues): State<Queues>) -> Result<Json<NamespaceList>,
 #[utoipa::path(
     get, path = "/resources/tasks", tag = "administration",
     responses(
-        (status = 200, description = "The tasks, with what their queues hold", body = TaskList),
-        (status = 503, description = "The database is away; try again", body = Failure),
+        (status = 200, description = "The tasks and the number of their messages", body = TaskList),
+        (status = 503, description = "The database is not available; retry", body = Failure),
     )
 )]
 async fn tasks(State(queues): State<Queues>) -> Result<Json<TaskList>, ApiError> {

@@ -18,29 +18,29 @@ pub(super) fn routes() -> OpenApiRouter<Queues> {
     OpenApiRouter::new().routes(routes!(seek)).routes(routes!(seek_partition))
 }
 
-/// Where to move a consumer group: either.
+/// The position to move a consumer group to.
 #[derive(ToSchema)]
 #[serde(untagged)]
 #[schema(as = SeekRequest)]
-#[expect(dead_code, reason = "read as `Place`, described here")]
-enum Wish {
-    /// To the first message that is not older.
+#[expect(dead_code, reason = "read as `SeekFields`, described here")]
+enum SeekRequest {
+    /// To the first message that was stored at this time or later.
     Time { timestamp: Time },
-    /// To what comes next.
+    /// To the next message that is pushed.
     #[schema(rename_all = "camelCase")]
     End { to_end: True },
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct PartitionRef<'a> {
+struct SeekFields<'a> {
     #[serde(borrow, default)]
     timestamp: Raw<'a>,
     #[serde(default)]
     to_end: Option<bool>,
 }
 
-impl PartitionRef<'_> {
+impl SeekFields<'_> {
     fn seek(&self) -> Result<Seek, ApiError> {
         match (field::name(self.timestamp, "timestamp")?, self.to_end.unwrap_or(false)) {
             (None, true) => Ok(Seek::End),
@@ -53,7 +53,7 @@ impl PartitionRef<'_> {
     }
 }
 
-/// A consumer group that was moved.
+/// The result of a seek.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = SeekResult)]
@@ -62,19 +62,22 @@ pub(super) struct Moved {
     consumer_group: String,
     queue: String,
     partition: Option<String>,
-    /// In how many partitions.
+    /// The number of partitions.
     partitions_updated: usize,
 }
 
 /// Moves a consumer group in a queue, forwards or backwards. Current leases of the group are lost.
 #[utoipa::path(
-    post, path = "/consumer-groups/{group}/queues/{queue}/seek", tag = "administration", request_body = Wish,
-    params(("group" = Name, Path, description = "The consumer group"), ("queue" = Name, Path, description = "The queue")),
+    post, path = "/consumer-groups/{group}/queues/{queue}/seek", tag = "administration", request_body = SeekRequest,
+    params(
+        ("group" = Name, Path, description = "The consumer group"),
+        ("queue" = Name, Path, description = "The queue")
+    ),
     responses(
         (status = 200, description = "It is moved", body = Moved),
-        (status = 400, description = "Something cannot be meant; nothing was moved", body = Failure),
+        (status = 400, description = "A parameter is invalid; nothing was moved", body = Failure),
         (status = 404, description = "The queue has no such group", body = Failure),
-        (status = 503, description = "The database is away; try again", body = Failure),
+        (status = 503, description = "The database is not available; retry", body = Failure),
     )
 )]
 async fn seek(
@@ -88,7 +91,7 @@ async fn seek(
 /// Moves a consumer group in one partition of a queue.
 #[utoipa::path(
     post, path = "/consumer-groups/{group}/queues/{queue}/partitions/{partition}/seek", tag = "administration",
-    request_body = Wish,
+    request_body = SeekRequest,
     params(
         ("group" = Name, Path, description = "The consumer group"),
         ("queue" = Name, Path, description = "The queue"),
@@ -96,9 +99,9 @@ async fn seek(
     ),
     responses(
         (status = 200, description = "It is moved", body = Moved),
-        (status = 400, description = "Something cannot be meant; nothing was moved", body = Failure),
+        (status = 400, description = "A parameter is invalid; nothing was moved", body = Failure),
         (status = 404, description = "The queue has no such group, or no such partition", body = Failure),
-        (status = 503, description = "The database is away; try again", body = Failure),
+        (status = 503, description = "The database is not available; retry", body = Failure),
     )
 )]
 async fn seek_partition(
@@ -116,7 +119,7 @@ pub(super) async fn moved(
     partition: Option<String>,
     body: &Body,
 ) -> Result<Json<Moved>, ApiError> {
-    let to = body.json::<PartitionRef<'_>>()?.seek()?;
+    let to = body.json::<SeekFields<'_>>()?.seek()?;
     match (queues.seek(&group, &queue, partition.as_deref(), to).await?, &partition) {
         (None, _) => Err(ApiError::not_found(format!("queue {queue:?} has no consumer group {group:?}"))),
         (Some(0), Some(partition)) => {

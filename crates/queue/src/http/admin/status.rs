@@ -1,7 +1,7 @@
 //! `/status…`, `/analytics/…`, `/stats/refresh`: what a console shows.
 //!
-//! Answered is what is cheap to know: depths, lags, what this process has counted since it started, and what PostgreSQL counts by itself. How much went through when is not stored:
-//! `from`, `to` and `interval`, which consoles send, are taken and change nothing. Nothing has to be refreshed, because nothing is kept.
+//! Only what is cheap to know: lags, the counters of this process, and PostgreSQL's statistics. History is not stored:
+//! `from`, `to` and `interval`, which consoles send, are ignored.
 
 use axum::Json;
 use axum::extract::State;
@@ -33,48 +33,48 @@ pub(super) fn routes() -> OpenApiRouter<Queues> {
         .routes(routes!(refresh))
 }
 
-/// A period, which changes nothing: what went through when is not stored.
+/// A period, which is ignored: history is not stored.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "not read, described here")]
 struct Unused {
-    /// Changes nothing.
+    /// Ignored.
     from: Option<String>,
-    /// Changes nothing.
+    /// Ignored.
     to: Option<String>,
-    /// Changes nothing.
+    /// Ignored.
     interval: Option<String>,
 }
 
-/// How everything is doing.
+/// The state of queues and server.
 #[derive(Serialize, ToSchema)]
 struct Status {
-    /// Everything there is, in numbers.
+    /// Numbers of queues, partitions, groups and messages.
     overview: Overview,
     maintenance: MaintenanceState,
     /// The server that answers.
     server: ServerState,
 }
 
-/// The server that answers, since it started.
+/// The server that responds, since its start.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct ServerState {
     uptime_seconds: f64,
-    /// Pops that wait.
+    /// Waiting pops.
     waiting_pops: usize,
-    /// What they wait for: sources and groups, and others that are remembered.
+    /// Groups of waiters, including idle ones that are remembered.
     waiting_groups: usize,
-    /// Whether it hears of what other servers do, or has to poll.
+    /// Whether the listener is connected, and whether consumers poll at an interval.
     listening: bool,
     polling: bool,
-    /// Statements that looked for messages, and those of them that found none.
+    /// Polls for messages, and those that found none.
     polls: u64,
     empty_polls: u64,
     failed_polls: u64,
-    /// Pops that were answered with messages.
+    /// Pops that returned messages.
     pops_served: u64,
-    /// Pops that were refused because too many waited.
+    /// Pops that were rejected because too many waited.
     pops_refused: u64,
 }
 
@@ -84,7 +84,7 @@ impl From<engine::ProcessState> for ServerState {
             uptime_seconds: process.uptime.as_secs_f64(),
             waiting_pops: process.waiting,
             waiting_groups: process.groups,
-            listening: process.hearing,
+            listening: process.connected,
             polling: process.polling,
             polls: process.pops.polls,
             empty_polls: process.pops.empty_polls,
@@ -95,7 +95,7 @@ impl From<engine::ProcessState> for ServerState {
     }
 }
 
-/// What waits, and for whom.
+/// The backlogs of queues and groups.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct Analytics {
@@ -112,7 +112,7 @@ struct DatabaseState {
     database_bytes: u64,
     connections: u64,
     active_connections: u64,
-    /// How long the oldest transaction has lasted: until it ends nothing that was deleted since is really gone.
+    /// The age of the oldest transaction, which keeps all rows that were deleted since.
     oldest_transaction_seconds: f64,
     /// The tables of this schema, largest first.
     tables: Vec<TableState>,
@@ -123,9 +123,9 @@ struct DatabaseState {
 #[serde(rename_all = "camelCase")]
 struct TableState {
     name: String,
-    /// With all that belongs to it.
+    /// With indexes and TOAST.
     bytes: u64,
-    /// About how many rows live and are dead in it.
+    /// The estimated numbers of rows and dead rows.
     rows: u64,
     dead_rows: u64,
     #[schema(value_type = Option<String>, format = DateTime)]
@@ -152,19 +152,19 @@ impl From<engine::DatabaseState> for DatabaseState {
     }
 }
 
-/// That nothing had to be done.
+/// An empty result.
 #[derive(Serialize, ToSchema)]
 #[schema(as = RefreshResult)]
 struct Refreshed {
     success: bool,
 }
 
-/// How everything is doing.
+/// The state of queues and server.
 #[utoipa::path(
     get, path = "/status", tag = "administration", params(Unused),
     responses(
-        (status = 200, description = "How", body = Status),
-        (status = 503, description = "The database is away; try again", body = Failure),
+        (status = 200, description = "The state", body = Status),
+        (status = 503, description = "The database is not available; retry", body = Failure),
     )
 )]
 async fn status(State(queues): State<Queues>) -> Result<Json<Status>, ApiError> {
@@ -175,28 +175,28 @@ async fn status(State(queues): State<Queues>) -> Result<Json<Status>, ApiError> 
     }))
 }
 
-/// Lists queues with what they hold.
+/// Lists queues with the number of their messages.
 #[utoipa::path(
     get, path = "/status/queues", tag = "administration", params(Search),
     responses(
         (status = 200, description = "The queues", body = QueueList),
-        (status = 400, description = "Something cannot be meant", body = Failure),
-        (status = 503, description = "The database is away; try again", body = Failure),
+        (status = 400, description = "A parameter is invalid", body = Failure),
+        (status = 503, description = "The database is not available; retry", body = Failure),
     )
 )]
 async fn queues(state: State<Queues>, query: Query) -> Result<Json<QueueList>, ApiError> {
     super::resources::queues(state, query).await
 }
 
-/// A queue, who reads it, and how far they have come in each partition.
+/// A queue with its consumer groups and their positions in each partition.
 #[utoipa::path(
     get, path = "/status/queues/{queue}", tag = "administration",
     params(("queue" = Name, Path, description = "The queue"), Part),
     responses(
-        (status = 200, description = "All about it", body = QueueDetail),
-        (status = 400, description = "Something cannot be meant", body = Failure),
+        (status = 200, description = "Its details", body = QueueDetail),
+        (status = 400, description = "A parameter is invalid", body = Failure),
         (status = 404, description = "There is no such queue", body = Failure),
-        (status = 503, description = "The database is away; try again", body = Failure),
+        (status = 503, description = "The database is not available; retry", body = Failure),
     )
 )]
 async fn queue(
@@ -215,12 +215,12 @@ async fn queue_slashed(
     self::queue(state, Path(format!("{queue}/{rest}")), query).await
 }
 
-/// What waits, and for whom, now. What went through when is not stored.
+/// The current backlogs of queues and groups. History is not stored.
 #[utoipa::path(
     get, path = "/status/analytics", tag = "administration", params(Unused),
     responses(
-        (status = 200, description = "What is known", body = Analytics),
-        (status = 503, description = "The database is away; try again", body = Failure),
+        (status = 200, description = "The backlogs", body = Analytics),
+        (status = 503, description = "The database is not available; retry", body = Failure),
     )
 )]
 async fn analytics(State(queues): State<Queues>) -> Result<Json<Analytics>, ApiError> {
@@ -234,7 +234,7 @@ async fn analytics(State(queues): State<Queues>) -> Result<Json<Analytics>, ApiE
 /// The server that answers.
 #[utoipa::path(
     get, path = "/analytics/system-metrics", tag = "administration", params(Unused),
-    responses((status = 200, description = "What it has counted since it started", body = ServerState))
+    responses((status = 200, description = "The counters of the server since its start", body = ServerState))
 )]
 async fn system_metrics(State(queues): State<Queues>) -> Json<ServerState> {
     Json(queues.process().into())
@@ -243,7 +243,7 @@ async fn system_metrics(State(queues): State<Queues>) -> Json<ServerState> {
 /// The server that answers.
 #[utoipa::path(
     get, path = "/analytics/worker-metrics", tag = "administration", params(Unused),
-    responses((status = 200, description = "What it has counted since it started", body = ServerState))
+    responses((status = 200, description = "The counters of the server since its start", body = ServerState))
 )]
 async fn worker_metrics(State(queues): State<Queues>) -> Json<ServerState> {
     Json(queues.process().into())
@@ -253,18 +253,18 @@ async fn worker_metrics(State(queues): State<Queues>) -> Json<ServerState> {
 #[utoipa::path(
     get, path = "/analytics/postgres-stats", tag = "administration",
     responses(
-        (status = 200, description = "How it is doing", body = DatabaseState),
-        (status = 503, description = "The database is away; try again", body = Failure),
+        (status = 200, description = "The state of the database", body = DatabaseState),
+        (status = 503, description = "The database is not available; retry", body = Failure),
     )
 )]
 async fn postgres_stats(State(queues): State<Queues>) -> Result<Json<DatabaseState>, ApiError> {
     Ok(Json(queues.database().await?.into()))
 }
 
-/// Does nothing: numbers are asked for when they are shown.
+/// Does nothing: statistics are read when they are requested.
 #[utoipa::path(
     post, path = "/stats/refresh", tag = "administration",
-    responses((status = 200, description = "They are fresh", body = Refreshed))
+    responses((status = 200, description = "Nothing had to be done", body = Refreshed))
 )]
 async fn refresh() -> Json<Refreshed> {
     Json(Refreshed { success: true })

@@ -19,7 +19,7 @@ use crate::http::field::{self, Raw};
 use crate::http::schema::Name;
 use crate::queues::Queues;
 
-/// Traces of a page that does not say how many.
+/// The default page size.
 const TRACES: u32 = 100;
 
 pub(super) fn routes() -> OpenApiRouter<Queues> {
@@ -32,35 +32,35 @@ pub(super) fn routes() -> OpenApiRouter<Queues> {
         .route("/traces/{partitionId}/{transactionId}/{*rest}", get(of_message_slashed))
 }
 
-/// Something to note about a message.
+/// A note to add to a message.
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = TraceRequest)]
 struct Note<'a> {
-    /// The message, as it was popped,
+    /// The transaction id of the message.
     #[serde(borrow, default)]
     #[schema(required, value_type = Name)]
     transaction_id: Raw<'a>,
-    /// and its partition.
+    /// The id of its partition.
     #[serde(borrow, default)]
     #[schema(required, value_type = Id)]
     partition_id: Raw<'a>,
-    /// Who notes it; without one, the queue itself.
+    /// The consumer group; default: reading without a group.
     #[serde(borrow, default)]
     #[schema(value_type = Option<Name>)]
     consumer_group: Raw<'a>,
-    /// Under which names it is found again.
+    /// The names to find it by.
     #[schema(value_type = Option<Vec<Name>>, max_items = 100)]
     trace_names: Option<Vec<String>>,
-    /// What kind of thing it is; `info` if it is not given.
+    /// The type of the event; default `info`.
     #[serde(borrow, default)]
     #[schema(value_type = Option<Name>)]
     event_type: Raw<'a>,
-    /// Anything.
+    /// Any JSON.
     #[serde(borrow, default)]
     #[schema(required = false, value_type = Value)]
     data: Raw<'a>,
-    /// Who noted it.
+    /// The name of the worker.
     #[serde(borrow, default)]
     #[schema(value_type = Option<Name>)]
     worker_id: Raw<'a>,
@@ -82,17 +82,17 @@ impl Note<'_> {
     }
 }
 
-/// That it was noted.
+/// An added trace.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = TraceResult)]
 struct Noted {
     success: bool,
-    /// The trace's number.
+    /// The number of the trace.
     id: i64,
 }
 
-/// Something that was noted about a message.
+/// A note about a message.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Trace)]
@@ -130,11 +130,11 @@ impl From<Trace> for Shown {
     }
 }
 
-/// What was noted, in order.
+/// Traces, in order.
 #[derive(Serialize, ToSchema)]
 struct TraceList {
     traces: Vec<Shown>,
-    /// How many there are in all.
+    /// The total number.
     total: u64,
 }
 
@@ -144,7 +144,7 @@ impl From<Listed<Trace>> for TraceList {
     }
 }
 
-/// A name under which something was noted.
+/// A name of traces.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = TraceName)]
@@ -174,7 +174,7 @@ impl From<TraceName> for Named {
 #[derive(Serialize, ToSchema)]
 struct TraceNameList {
     names: Vec<Named>,
-    /// How many there are in all.
+    /// The total number.
     total: u64,
 }
 
@@ -183,13 +183,13 @@ struct TraceNameList {
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "read by `page`, described here")]
 struct Part {
-    /// How many at most; 100 if it is not given.
+    /// The most rows; default 100.
     limit: Option<u32>,
-    /// How many to pass over.
+    /// The number of rows to skip.
     offset: Option<u32>,
 }
 
-/// Noted when.
+/// A period.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "read by `period`, described here")]
@@ -206,14 +206,14 @@ fn period(query: &Query) -> Result<Period, ApiError> {
     Ok(Period { from: query.time("from")?, before: query.time("to")? })
 }
 
-/// Notes something about a message.
+/// Adds a trace to a message.
 #[utoipa::path(
     post, path = "/traces", tag = "administration", request_body = Note<'_>,
     responses(
-        (status = 201, description = "It is noted", body = Noted),
-        (status = 400, description = "Something cannot be meant; nothing was noted", body = Failure),
+        (status = 201, description = "The trace is added", body = Noted),
+        (status = 400, description = "A parameter is invalid; nothing was noted", body = Failure),
         (status = 404, description = "There is no such partition", body = Failure),
-        (status = 503, description = "The database is away; try again", body = Failure),
+        (status = 503, description = "The database is not available; retry", body = Failure),
     )
 )]
 async fn add(State(queues): State<Queues>, body: Body) -> Result<(StatusCode, Json<Noted>), ApiError> {
@@ -224,14 +224,14 @@ async fn add(State(queues): State<Queues>, body: Body) -> Result<(StatusCode, Js
     }
 }
 
-/// Lists the names under which something was noted, the latest first.
+/// Lists names of traces, the latest first.
 #[utoipa::path(
     get, path = "/traces/names", tag = "administration",
-    params(("search" = Option<Name>, Query, description = "Part of the name, whatever its case"), When, Part),
+    params(("search" = Option<Name>, Query, description = "Part of the name, case-insensitive"), When, Part),
     responses(
         (status = 200, description = "The names", body = TraceNameList),
-        (status = 400, description = "Something cannot be meant", body = Failure),
-        (status = 503, description = "The database is away; try again", body = Failure),
+        (status = 400, description = "A parameter is invalid", body = Failure),
+        (status = 503, description = "The database is not available; retry", body = Failure),
     )
 )]
 async fn names(State(queues): State<Queues>, query: Query) -> Result<Json<TraceNameList>, ApiError> {
@@ -239,14 +239,14 @@ async fn names(State(queues): State<Queues>, query: Query) -> Result<Json<TraceN
     Ok(Json(TraceNameList { names: listed.rows.into_iter().map(Into::into).collect(), total: listed.total }))
 }
 
-/// What was noted under a name, in order.
+/// The traces with a name, in order.
 #[utoipa::path(
     get, path = "/traces/by-name/{name}", tag = "administration",
     params(("name" = Name, Path, description = "The name"), When, Part),
     responses(
         (status = 200, description = "The traces", body = TraceList),
-        (status = 400, description = "Something cannot be meant", body = Failure),
-        (status = 503, description = "The database is away; try again", body = Failure),
+        (status = 400, description = "A parameter is invalid", body = Failure),
+        (status = 503, description = "The database is not available; retry", body = Failure),
     )
 )]
 async fn named(
@@ -265,7 +265,7 @@ async fn named_slashed(
     named(state, Path(format!("{name}/{rest}")), query).await
 }
 
-/// What was noted about a message, in order.
+/// The traces of a message, in order.
 #[utoipa::path(
     get, path = "/traces/{partitionId}/{transactionId}", tag = "administration",
     params(
@@ -275,8 +275,8 @@ async fn named_slashed(
     ),
     responses(
         (status = 200, description = "The traces", body = TraceList),
-        (status = 400, description = "Something cannot be meant", body = Failure),
-        (status = 503, description = "The database is away; try again", body = Failure),
+        (status = 400, description = "A parameter is invalid", body = Failure),
+        (status = 503, description = "The database is not available; retry", body = Failure),
     )
 )]
 async fn of_message(

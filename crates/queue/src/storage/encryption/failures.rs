@@ -1,4 +1,5 @@
-//! What could not be encrypted or decrypted: counted, logged at most once a minute for each reason, and known to the health check for a while.
+//! Failures to encrypt or decrypt: counted, logged at most once a minute per reason, and reported to the health check
+//! for a while.
 //!
 //! No text here holds a key. The id of a key is a hash of it, and may be shown.
 
@@ -13,10 +14,10 @@ use crate::admin::metrics as meter;
 
 /// How often each reason is logged.
 const LOG_EVERY: Duration = Duration::from_secs(60);
-/// For how long after the last failure the process counts as degraded: longer than the pause of any usual consumer or prober.
+/// How long after the last failure the process is degraded: longer than the pause of consumers and probers.
 const LASTS: Duration = Duration::from_secs(300);
 
-/// What has failed lately.
+/// Recent failures.
 pub(crate) struct EncryptionFailures {
     last: Mutex<Option<(Instant, String)>>,
     no_key: LogLimit,
@@ -62,7 +63,7 @@ impl EncryptionFailures {
         self.note(limit, queue, text);
     }
 
-    /// What failed within the last minutes. `None`: nothing did.
+    /// The failure of the last minutes. `None`: there was none.
     pub(crate) fn current(&self) -> Option<String> {
         let last = self.last.lock();
         last.as_ref().filter(|(at, _)| at.elapsed() < LASTS).map(|(_, text)| text.clone())
@@ -82,7 +83,7 @@ mod tests {
     use super::*;
     use crate::storage::encryption::KeyId;
 
-    /// A failure is known for a while and then forgotten; the text names the queue and the id of the key. Time is tokio's.
+    /// A failure is reported for a while; its text has the queue and the id of the key. Time is paused.
     #[tokio::test(start_paused = true)]
     async fn a_failure_is_known_for_a_while() {
         let failures = EncryptionFailures::default();

@@ -1,7 +1,8 @@
-//! Encryption of payloads: a list of keys, of which the first encrypts and all decrypt, so that keys can be changed without a stop.
+//! Encryption of payloads with a list of keys: the first encrypts, all decrypt, so that keys can be replaced without
+//! downtime.
 //!
-//! What is stored says which key it needs, and is bound to its message: queue, partition, transaction id and message id are authenticated with it. A ciphertext
-//! that was copied to another message in the database, or changed, does not open.
+//! A stored payload contains the id of its key, and is bound to its message: queue, partition, transaction id and
+//! message id are authenticated with it. A ciphertext that was changed, or copied to another message, does not decrypt.
 //!
 //! | bytes | what |
 //! |---|---|
@@ -10,7 +11,8 @@
 //! | 24 | the nonce |
 //! | the rest | the payload by XAES-256-GCM, and its tag of 16 bytes |
 //!
-//! Payloads of the first format (12 bytes of nonce, then AES-256-GCM without associated data and without the id of a key) are read, and no longer written.
+//! Payloads of the first format (a nonce of 12 bytes, then AES-256-GCM without associated data and key id) are read,
+//! and not written any more.
 
 mod failures;
 mod xaes;
@@ -32,10 +34,10 @@ use xaes::{Master, NONCE};
 const MAGIC: [u8; 4] = *b"RVQ1";
 /// Bytes of the nonce of the first format.
 const FIRST_NONCE: usize = 12;
-/// What is hashed before a key to get its id, so that the id is of no use elsewhere.
+/// The prefix of a key in the hash of its id, so that the id is of no use elsewhere.
 const ID_DOMAIN: &[u8] = b"reveille queue key id";
 
-/// Which key: 32 bits of a hash of it. It tells nothing of the key, and may be shown.
+/// The id of a key: 32 bits of a hash. It reveals nothing of the key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct KeyId([u8; 4]);
 
@@ -59,7 +61,7 @@ impl fmt::Debug for KeyId {
     }
 }
 
-/// Which message a payload belongs to. All of it is authenticated with the payload.
+/// The message that a payload belongs to. All fields are authenticated with the payload.
 #[derive(Clone, Copy)]
 pub(crate) struct Label<'a> {
     pub(crate) queue: &'a str,
@@ -69,7 +71,7 @@ pub(crate) struct Label<'a> {
 }
 
 impl Label<'_> {
-    /// As bytes. Each text is preceded by its length, so that no two labels have the same.
+    /// As bytes. Each text is preceded by its length, so that different labels have different bytes.
     fn bytes(&self) -> Vec<u8> {
         let mut bytes = self.id.as_bytes().to_vec();
         for text in [self.queue, self.partition, self.transaction_id] {
@@ -83,9 +85,9 @@ impl Label<'_> {
 /// Why a payload could not be decrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unopened {
-    /// Its key is not among those of this process; `None`: the first format does not say which it is.
+    /// This process does not have its key; `None`: the first format does not name the key.
     MissingKey(Option<KeyId>),
-    /// Its key is here and does not open it: it was changed, or belongs to another message. No process can open it.
+    /// It does not decrypt with its key: it was changed, or belongs to another message. No process can decrypt it.
     Damaged,
 }
 
@@ -187,7 +189,7 @@ impl Encryption {
     }
 }
 
-/// The id of the key, the nonce and the rest of what is stored. `None`: it has not this format.
+/// The key id, the nonce and the ciphertext. `None`: another format.
 fn parts(stored: &[u8]) -> Option<(KeyId, &[u8; NONCE], &[u8])> {
     let (id, rest) = stored.strip_prefix(&MAGIC)?.split_first_chunk()?;
     let (nonce, sealed) = rest.split_first_chunk()?;
@@ -217,9 +219,10 @@ mod tests {
         encryption.decrypt(label, stored).map(|payload| payload.get().to_owned())
     }
 
-    /// The key of a payload is found in any list that has it; a list without it says which key is missing; without keys nothing is sealed.
+    /// A payload decrypts with any list that contains its key; otherwise the error names the missing key; without keys
+    /// nothing is encrypted.
     #[test]
-    fn a_payload_opens_with_any_list_that_has_its_key() {
+    fn a_payload_decrypts_with_any_list_that_has_its_key() {
         let stored = encryption(&[1, 9]).close(true, &HERE, "{\"a\": 1}").expect("a key");
         assert!(!stored.windows(3).any(|piece| piece == b"\"a\""), "encrypted");
         for keys in [&[1][..], &[2, 1], &[1, 2]] {
@@ -234,9 +237,9 @@ mod tests {
         assert_eq!(encryption(&[]).open(false, &HERE, plain).expect("plain").expect("JSON").get(), "1");
     }
 
-    /// A ciphertext opens for its own message only: every part of the label counts, and so does every byte.
+    /// A ciphertext decrypts for its own message only: every part of the label counts, and every byte.
     #[test]
-    fn a_payload_opens_at_its_own_place_only() {
+    fn a_payload_decrypts_for_its_own_message_only() {
         let encryption = encryption(&[1]);
         let stored = encryption.close(true, &HERE, "1").expect("a key");
         for label in [
@@ -258,7 +261,7 @@ mod tests {
         }
     }
 
-    /// Payloads of the first format open with any of the keys; which key is missing they cannot say.
+    /// Payloads of the first format decrypt with any of the keys; the error does not name a missing key.
     #[test]
     fn payloads_of_the_first_format_are_read() {
         let cipher = Aes256Gcm::new(&Key::<Aes256Gcm>::from([1; 32]));
@@ -269,7 +272,7 @@ mod tests {
         assert_eq!(opened(&encryption(&[2]), &HERE, &stored), Err(Unopened::MissingKey(None)));
     }
 
-    /// Equal payloads of one message are stored differently each time, and by the key that is first.
+    /// Equal payloads of one message have different nonces, and are encrypted with the first key.
     #[test]
     fn nonces_differ_and_the_first_key_encrypts() {
         let encryption = encryption(&[1, 2]);
@@ -279,7 +282,7 @@ mod tests {
         assert_eq!(parts(&one).expect("the format").0, KeyId::of(&[1; 32]));
     }
 
-    /// An id tells keys apart and is shown as eight hexadecimal characters.
+    /// Ids of different keys differ, and have eight hexadecimal characters.
     #[test]
     fn the_id_of_a_key_is_short_and_stable() {
         assert_ne!(KeyId::of(&[1; 32]), KeyId::of(&[2; 32]));

@@ -1,7 +1,8 @@
 //! XAES-256-GCM, as <https://c2sp.org/XAES-256-GCM> defines it: AES-256-GCM with a key per message.
 //!
-//! A nonce of AES-GCM has 96 bits. Chosen at random, two are equal too soon: one key is good for 2^32 messages. Here a nonce has 192 bits. Its first half
-//! derives a key from the master key, its second half is the nonce of AES-GCM under that key. So one key is good for 2^80 messages, which no queue reaches.
+//! A nonce of AES-GCM has 96 bits. Random ones repeat too soon: a key is good for 2^32 messages. Here a nonce has 192
+//! bits: its first half derives a key from the master key, its second half is the nonce of AES-GCM under that key. So a
+//! key is good for 2^80 messages.
 
 use aes_gcm::aead::{Aead, Payload};
 use aes_gcm::aes::Aes256;
@@ -45,7 +46,8 @@ impl Master {
         cipher.decrypt(&nonce, Payload { msg: sealed, aad: associated }).ok()
     }
 
-    /// The key of a message: two blocks of CMAC in counter mode, NIST SP 800-108r1 with the label `X` and the salt as context.
+    /// The key of a message: two blocks of CMAC in counter mode, NIST SP 800-108r1, with the label `X` and the salt as
+    /// context.
     fn derived(&self, nonce: &[u8; NONCE]) -> (Aes256Gcm, Nonce<aes_gcm::aead::consts::U12>) {
         let mut key = [0; 2 * BLOCK];
         for (counter, half) in (1..).zip(key.chunks_exact_mut(BLOCK)) {
@@ -66,7 +68,8 @@ impl Master {
 mod tests {
     use super::*;
 
-    /// The two examples of the specification; the subkey of one has its highest bit set before doubling, that of the other has not.
+    /// The two examples of the specification: the highest bit of the subkey before doubling is set in one, and not in
+    /// the other.
     #[test]
     fn the_examples_of_the_specification_hold() {
         let nonce = b"ABCDEFGHIJKLMNOPQRSTUVWX";

@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
-use crate::error::ApiError;
+use super::error::ApiError;
 
 /// Bytes of bodies in transfer, at least: a dozen of the largest by default, or thousands of usual ones.
 const ARRIVING_BYTES: usize = 128 << 20;

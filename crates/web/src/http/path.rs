@@ -4,7 +4,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{FromRequestParts, Path as Decoded};
 use axum::http::request::Parts;
 
-use crate::error::ApiError;
+use super::error::ApiError;
 use crate::plain::plain;
 
 /// The parameters in the path of a request.

@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::error::ApiError;
+use super::error::ApiError;
 
 /// Bound on the bytes of all unread responses together.
 const UNREAD_BYTES: usize = 256 << 20;

@@ -17,8 +17,8 @@ use utoipa::openapi::path::{Operation, ParameterIn};
 use utoipa::openapi::{OpenApi, RefOr};
 use utoipa_axum::router::OpenApiRouter;
 
-use crate::error::ApiError;
-use crate::openapi::failure;
+use super::error::ApiError;
+use super::openapi::failure;
 
 /// The query parameters of each route.
 type Parameters = HashMap<(Method, String), Vec<String>>;

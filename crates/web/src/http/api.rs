@@ -17,10 +17,10 @@ use tower_http::map_request_body::MapRequestBodyLayer;
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
-use crate::intake::Compressed;
-use crate::memory::Memory;
-use crate::openapi::complete;
-use crate::unread::{self, Unread};
+use super::intake::Compressed;
+use super::memory::Memory;
+use super::openapi::complete;
+use super::unread::{self, Unread};
 
 /// Smaller responses are not compressed: they fit into a few packets, and compression would only delay them.
 const COMPRESSED_FROM: u16 = 4 * 1024;

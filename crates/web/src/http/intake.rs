@@ -8,8 +8,8 @@ use axum::body::{Body, HttpBody as _};
 use axum::http::StatusCode;
 use tokio::time::{Instant, timeout_at};
 
-use crate::error::ApiError;
-use crate::memory::{Memory, Transfer};
+use super::error::ApiError;
+use super::memory::{Memory, Transfer};
 
 /// How long a body may take from its headers to its end. The largest body then needs 170 kB/s.
 const BODY_WITHIN: Duration = Duration::from_secs(60);

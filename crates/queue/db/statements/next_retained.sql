@@ -1,9 +1,9 @@
-/* next_kept */
--- When the next messages outlive `retentionSeconds` or `completedRetentionSeconds` of their queue, or
--- `consumedRetentionSeconds` where `retentionEnabled` is false.
--- Rows:  one: milliseconds from now, below zero if that has passed; null if there are none.
--- Index: of segment the primary key, the first entry of each partition of a queue that has one of them; of cursor
---        the primary key, for what has to be consumed only. As `expired`, which finds what this announces.
+/* next_retained */
+-- When the next messages reach `retentionSeconds` or `completedRetentionSeconds` of their queue, or
+-- `consumedRetentionSeconds` if `retentionEnabled` is false.
+-- Rows:  one: milliseconds from now, negative if that has passed; null if there are none.
+-- Index: primary key of segment, the first entry of each partition of a queue with one of these options; primary key
+--        of cursor, for options that need consumed messages. As `expired`, which finds these messages.
 --        10 000 such partitions with three groups: 90 000 pages.
 select (extract(epoch from min(least(
            f.created_at + q.seconds * interval '1 s',

@@ -9,7 +9,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use time::OffsetDateTime;
 
-use crate::error::ApiError;
+use super::error::ApiError;
 use crate::timestamp;
 
 /// The parameters of a request.

@@ -12,9 +12,9 @@ use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, StatusCode, header};
 use serde::Deserialize;
 
-use crate::error::{ApiError, STOPPING};
-use crate::intake::{self, Compressed};
-use crate::memory::{Charge, Memory};
+use super::error::{ApiError, STOPPING};
+use super::intake::{self, Compressed};
+use super::memory::{Charge, Memory};
 use crate::plain::plain;
 use crate::scan::{self, MAX_DEPTH};
 

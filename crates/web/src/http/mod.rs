@@ -1,0 +1,34 @@
+//! Everything that needs the web server and the OpenAPI document.
+
+mod api;
+mod body;
+mod error;
+mod intake;
+mod list;
+mod memory;
+mod openapi;
+mod path;
+mod query;
+mod schema;
+mod strict;
+mod unread;
+
+pub use api::Api;
+pub use body::{Body, RawBody, Text};
+pub use error::{ApiError, Failure};
+pub use list::List;
+pub use memory::Charge;
+pub use openapi::complete;
+pub use path::Path;
+pub use query::Query;
+pub use schema::{Id, Time, True, text};
+pub use strict::strict;
+pub use unread::Hangup;
+
+#[doc(hidden)]
+pub mod described {
+    //! What [`schema!`](crate::schema) expands to.
+    pub use utoipa::openapi::RefOr;
+    pub use utoipa::openapi::schema::Schema;
+    pub use utoipa::{PartialSchema, ToSchema};
+}
