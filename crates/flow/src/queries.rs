@@ -1,4 +1,4 @@
-//! What is in the schema, and the statements that are neither a claim nor part of a flight.
+//! The schema of this crate, and the statements that belong to no claim and no write batch.
 
 use reveille_pg::{Function, Migration, Schema, Sql};
 

@@ -206,10 +206,10 @@ impl ReportOutcome {
     fn of(token: Token, answer: ReportAnswer) -> ReportOutcome {
         let token = token.to_string();
         match answer {
-            Ok(settled) => ReportOutcome {
-                step_state: Some(settled.step.name()),
-                task_state: settled.task.map(|task| task.name()),
-                repeated: Some(settled.repeated),
+            Ok(reported) => ReportOutcome {
+                step_state: Some(reported.step.name()),
+                task_state: reported.task.map(|task| task.name()),
+                repeated: Some(reported.repeated),
                 ..ReportOutcome::applied(token)
             },
             Err(refused) => ReportOutcome::refused(token, &refused),

@@ -16,7 +16,7 @@ use super::schema::{Label, Person};
 use super::{WAIT_MS_MAX, label, uuid};
 use crate::error::Error;
 use crate::flow::Flow;
-use crate::operate::{Cancelled, Who};
+use crate::operate::{Cancelled, Operator};
 use crate::query::list::{PAGE_MAX, TaskFilter, TaskPage};
 use crate::query::task::{Task, TaskSummary};
 use crate::task::state::TaskState;
@@ -219,7 +219,7 @@ pub(super) async fn cancel(
     query: Query,
 ) -> Result<Json<Cancelled>, ApiError> {
     let name = label(&query, "by")?.unwrap_or_else(|| DEFAULT_OPERATOR.to_owned());
-    let who = Who { name, reason: label(&query, "reason")? };
+    let who = Operator { name, reason: label(&query, "reason")? };
     Ok(Json(flow.cancel(uuid("task_uuid", &task)?, who).await?))
 }
 
@@ -241,7 +241,7 @@ pub(super) async fn resolve(
 ) -> Result<Json<Cancelled>, ApiError> {
     let task = uuid("task_uuid", &task)?;
     let Request { operation, by, reason } = body.json()?;
-    let who = Who { name: by, reason };
+    let who = Operator { name: by, reason };
     Ok(Json(match operation {
         OperationType::Cancel => flow.cancel(task, who).await?,
         OperationType::ResolveManually => flow.resolve(task, who).await?,
@@ -279,5 +279,5 @@ pub(super) async fn resume(
 ) -> Result<Json<TaskSummary>, ApiError> {
     let task = uuid("task_uuid", &task)?;
     let Resume { by, reason } = body.json()?;
-    Ok(Json(flow.resume(task, Who { name: by, reason }).await?))
+    Ok(Json(flow.resume(task, Operator { name: by, reason }).await?))
 }

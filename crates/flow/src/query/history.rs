@@ -89,9 +89,9 @@ where
     }
 
     fn push(&mut self, to: S, time: OffsetDateTime, who: Option<&AttemptRow>) {
-        let place = self.step.map_or(0, |step| step.ordinal as u32 + 1);
+        let index = self.step.map_or(0, |step| step.ordinal as u32 + 1);
         let subject = Subject::from(to);
-        let id = TransitionId::next(self.last, time, subject.phase(self.at.is_none() && !self.was_added()), place);
+        let id = TransitionId::next(self.last, time, subject.phase(self.at.is_none() && !self.was_added()), index);
         self.last = Some(id);
         self.moves.push(Transition {
             id,
@@ -129,8 +129,8 @@ fn of_step(task: &TaskRow, step: &StepRow) -> Vec<Transition> {
     use StepState::*;
     let mut chain: Chain<'_, StepState> = Chain::new(task, Some(step));
     chain.go(Pending, step.came_at.unwrap_or(task.created_at), None);
-    for (place, tried) in step.attempts.iter().enumerate() {
-        let next = step.attempts.get(place + 1);
+    for (index, tried) in step.attempts.iter().enumerate() {
+        let next = step.attempts.get(index + 1);
         if tried.fence >= 0 {
             if let (Some(ready_at), Some(claimed_at)) = (tried.ready_at, tried.claimed_at) {
                 chain.go(Enqueued, ready_at, None);
@@ -151,7 +151,7 @@ fn of_step(task: &TaskRow, step: &StepRow) -> Vec<Transition> {
                 _ => {}
             }
         } else {
-            let before = place.checked_sub(1).and_then(|before| step.attempts.get(before));
+            let before = index.checked_sub(1).and_then(|before| step.attempts.get(before));
             was_ready(&mut chain, step, before, tried.ended_at);
             match tried.outcome {
                 Outcome::CompletedManually => chain.leap(Complete, tried.ended_at, Some(tried)),
@@ -250,7 +250,7 @@ fn of_task(task: &TaskRow, steps: &[StepRow], moves: &[Transition]) -> Vec<Trans
     for simultaneous in moves.chunk_by(|one, other| one.id.micros == other.id.micros) {
         for one in simultaneous {
             let Some(to) = StepState::named(one.to) else { continue };
-            let spared = spared.get(&one.id.place).copied().unwrap_or_default();
+            let spared = spared.get(&one.id.index).copied().unwrap_or_default();
             cancelled += i32::from(to == StepState::Cancelled);
             cancelled -= i32::from(one.from == Some(StepState::Cancelled.name()));
             match one.from.and_then(StepState::named) {

@@ -9,10 +9,11 @@ use time::OffsetDateTime;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
+use crate::claim::response_size::RESPONSE_BYTES_MAX;
 use crate::error::{Error, Result};
 use crate::flow::Flow;
 use crate::query::list::SCANNED_MAX;
-use crate::response_size::RESPONSE_BYTES_MAX;
+use crate::task::stored::unknown;
 use crate::template::NAME_MAX;
 
 /// A page of dead-letter entries, newest first.
@@ -86,6 +87,10 @@ impl Resolution {
         (Resolution::Cancelled, "cancelled"),
         (Resolution::Retried, "retried"),
     ];
+
+    fn named(word: &str) -> Option<Resolution> {
+        Self::ALL.iter().find(|(_, name)| *name == word).map(|(resolution, _)| *resolution)
+    }
 
     fn name(self) -> &'static str {
         Self::ALL.iter().find(|(resolution, _)| *resolution == self).map_or("", |(_, name)| name)
@@ -194,7 +199,7 @@ fn read(row: &PgRow) -> sqlx::Result<Option<Investigation>> {
     let snapshot =
         RawValue::from_string(row.try_get("snapshot")?).map_err(|error| sqlx::Error::Decode(error.into()))?;
     let resolution: Option<String> = row.try_get("resolution")?;
-    let named = |name: String| Resolution::ALL.iter().find(|(_, known)| *known == name).map(|(known, _)| *known);
+    let named = |word: String| Resolution::named(&word).ok_or_else(|| unknown("resolution", &word));
     Ok(Some(Investigation {
         id,
         task_uuid: row.try_get("task_id")?,
@@ -205,7 +210,7 @@ fn read(row: &PgRow) -> sqlx::Result<Option<Investigation>> {
         reason: row.try_get("reason")?,
         snapshot,
         created_at: row.try_get("created_at")?,
-        resolution: resolution.and_then(named),
+        resolution: resolution.map(named).transpose()?,
         resolved_by: row.try_get("resolved_by")?,
         notes: row.try_get("notes")?,
         resolved_at: row.try_get("resolved_at")?,

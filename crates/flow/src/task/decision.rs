@@ -109,12 +109,12 @@ pub(crate) fn decided(
     match step.kind {
         StepKind::Decision => {
             let names: Vec<String> = BRANCHES.list(result)?;
-            let places: HashMap<&str, usize> =
+            let indexes: HashMap<&str, usize> =
                 step.children.iter().map(|child| (template.steps[*child].name.as_str(), *child)).collect();
-            let mut chosen = Vec::with_capacity(names.len().min(places.len()));
+            let mut chosen = Vec::with_capacity(names.len().min(indexes.len()));
             for name in &names {
                 let unknown = || format!("{:?} is not a step that depends on {:?}", shown(name), step.name);
-                chosen.push(*places.get(name.as_str()).ok_or_else(unknown)? as i32);
+                chosen.push(*indexes.get(name.as_str()).ok_or_else(unknown)? as i32);
             }
             // A step that is named twice is created once.
             chosen.sort_unstable();

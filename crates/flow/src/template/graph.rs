@@ -115,9 +115,9 @@ mod tests {
             let graph = Graph::new(parents.clone()).expect("no cycle");
             let order = graph.order();
             prop_assert_eq!(order.iter().collect::<BTreeSet<_>>().len(), steps);
-            let place = |step: usize| order.iter().position(|other| *other == step);
+            let index = |step: usize| order.iter().position(|other| *other == step);
             for (child, of) in parents.iter().enumerate() {
-                prop_assert!(of.iter().all(|parent| place(*parent) < place(child)));
+                prop_assert!(of.iter().all(|parent| index(*parent) < index(child)));
                 prop_assert!(of.iter().all(|parent| graph.children(*parent).contains(&child)));
             }
         }
