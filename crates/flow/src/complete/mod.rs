@@ -134,8 +134,8 @@ impl Flow {
                 let token = write.token;
                 let outcome = self.inner.reports.submit(write).await?;
                 self.inner.providers.ended(&[token]);
-                if let Some(settled) = outcome.completed.as_ref().ok().filter(|settled| !settled.repeated) {
-                    count_reported(settled.step.name(), settled.task.map(TaskState::name));
+                if let Some(reported) = outcome.completed.as_ref().ok().filter(|reported| !reported.repeated) {
+                    count_reported(reported.step.name(), reported.task.map(TaskState::name));
                 }
                 Ok(outcome.completed)
             }
@@ -191,10 +191,10 @@ impl Refused {
 }
 
 impl Write {
-    fn new(token: Token, cached: Arc<CachedTemplate>, said: &AttemptResult) -> std::result::Result<Write, Refused> {
+    fn new(token: Token, cached: Arc<CachedTemplate>, result: &AttemptResult) -> std::result::Result<Write, Refused> {
         let step = &cached.template.steps[token.slot as usize];
         let (mut chosen, mut inputs, mut delay_ms) = (None, None, None);
-        let (kind, body) = match said {
+        let (kind, body) = match result {
             AttemptResult::Complete(result) => {
                 let invalid = |reason: String| Refused::invalid("result", reason);
                 (chosen, inputs) = decided(&cached.template, step, result).map_err(invalid)?;

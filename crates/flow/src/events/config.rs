@@ -11,7 +11,7 @@ pub struct OrchestrationConfig {
     /// The workers that coordinators run: a namespace gets the first pool whose pattern matches.
     pub pools: Vec<WorkerPool>,
     /// Namespaces whose coordinators are started before the namespaces exist.
-    pub spawn_ahead: Vec<String>,
+    pub spawn_early: Vec<String>,
     /// Receives events of ready tasks. `None`: events are not routed, and nothing is queried for them.
     pub router: Option<EventRouter>,
     /// The most events that wait for one coordinator; others are dropped and counted.
@@ -38,7 +38,7 @@ impl Default for OrchestrationConfig {
     fn default() -> Self {
         OrchestrationConfig {
             pools: Vec::new(),
-            spawn_ahead: Vec::new(),
+            spawn_early: Vec::new(),
             router: None,
             channel_capacity: 1_000,
             deduplication_window: Duration::from_millis(100),

@@ -192,7 +192,7 @@ impl Flow {
 
 /// Starts a coordinator for every namespace as soon as it exists, and runs the listener while its events are used.
 async fn supervise(shared: Arc<Coordination>) {
-    for name in &shared.config.spawn_ahead {
+    for name in &shared.config.spawn_early {
         shared.coordinator(name);
     }
     let inner = &shared.flow.inner;

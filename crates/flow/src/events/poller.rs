@@ -203,7 +203,7 @@ impl FallbackPoller {
         let (namespaces, names): (Vec<&str>, Vec<Option<&str>>) =
             steps.iter().map(|(namespace, name)| (namespace.as_str(), name.as_deref())).unzip();
         let query =
-            || sqlx::query(&inner.sql.forgotten_tasks).bind(&namespaces).bind(&names).bind(after).bind(FOUND_MAX);
+            || sqlx::query(&inner.sql.unclaimed_tasks).bind(&namespaces).bind(&names).bind(after).bind(FOUND_MAX);
         let found = inner.db.ask("look for unclaimed tasks", query).await?;
         let mut found = found.iter().map(TaskSnapshot::of).collect::<sqlx::Result<Vec<_>>>()?;
         // A claim may leave out this name, or have ended meanwhile.

@@ -181,14 +181,14 @@ impl Flow {
         };
         let rows = self.inner.db.ask("read investigations", query).await?;
         let head = rows.first().ok_or(sqlx::Error::RowNotFound)?;
-        let (looked_at, edge): (i64, Option<i64>) = (head.try_get("looked_at")?, head.try_get("edge")?);
+        let (scanned_rows, edge): (i64, Option<i64>) = (head.try_get("scanned_rows")?, head.try_get("edge")?);
         let entries: Vec<Investigation> =
             rows.iter().filter_map(|row| read(row).transpose()).collect::<sqlx::Result<_>>()?;
         let matched: Option<i64> = head.try_get("matched")?;
         // If not all matches fit into the page, continue after its last entry, otherwise after the last one scanned.
         let full = entries.len() == limit || matched > Some(entries.len() as i64);
         let last = entries.last().filter(|_| full).map(|last| last.id).or(edge);
-        let next = last.filter(|last| looked_at == scan_max as i64 || Some(*last) > edge);
+        let next = last.filter(|last| scanned_rows == scan_max as i64 || Some(*last) > edge);
         Ok(InvestigationPage { entries, next })
     }
 }

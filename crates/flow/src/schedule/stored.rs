@@ -117,7 +117,7 @@ impl Inner {
         limit: u32,
     ) -> Result<(OffsetDateTime, Vec<StoredSchedule>, Option<Uuid>)> {
         let straight = filter.namespace.is_none() && filter.template.is_none() && filter.paused.is_none();
-        let looked_max = if straight { i64::from(limit) } else { SCANNED_MAX as i64 };
+        let scan_max = if straight { i64::from(limit) } else { SCANNED_MAX as i64 };
         let query = || {
             sqlx::query(&self.sql.find_schedules)
                 .bind(&filter.namespace)
@@ -126,7 +126,7 @@ impl Inner {
                 .bind(filter.paused)
                 .bind(filter.after)
                 .bind(i64::from(limit))
-                .bind(looked_max)
+                .bind(scan_max)
                 .bind(RESPONSE_BYTES_MAX as i64)
                 // Plan for the current size of the tables: a plan cached while they were small would scan them.
                 .persistent(false)
@@ -134,7 +134,7 @@ impl Inner {
         let rows = self.db.ask("find schedules", query).await?;
         let head = rows.first().ok_or(sqlx::Error::RowNotFound)?;
         let (asked_at, edge): (_, Option<Uuid>) = (head.try_get("asked_at")?, head.try_get("edge")?);
-        let (looked_at, matched): (i64, Option<i64>) = (head.try_get("looked_at")?, head.try_get("matched")?);
+        let (scanned_rows, matched): (i64, Option<i64>) = (head.try_get("scanned_rows")?, head.try_get("matched")?);
         let mut found = Vec::with_capacity(rows.len());
         for row in &rows {
             if row.try_get::<Option<Uuid>, _>("id")?.is_some() {
@@ -144,7 +144,7 @@ impl Inner {
         // If not all matches fit into the page, continue after its last schedule, otherwise after the last one scanned.
         let full = found.len() == limit as usize || matched > Some(found.len() as i64);
         let last = found.last().filter(|_| full).map(|last| last.id).or(edge);
-        let next = last.filter(|last| looked_at == looked_max || Some(*last) < edge);
+        let next = last.filter(|last| scanned_rows == scan_max || Some(*last) < edge);
         Ok((asked_at, found, next))
     }
 

@@ -159,7 +159,7 @@ steps:
     /// Every type of outcome is accepted, beside any other fields of the result.
     #[test]
     fn outcomes_are_read_from_results() {
-        for (said, chosen) in [
+        for (result, chosen) in [
             (json!({"decision_point_outcome": {"type": "no_branches"}}), vec![]),
             (json!({"decision_point_outcome": {"type": "create_steps", "step_names": ["right"]}, "more": 1}), vec![2]),
             (
@@ -167,7 +167,7 @@ steps:
                 vec![1, 2],
             ),
         ] {
-            assert_eq!(of(0, &said.to_string()), Ok((Some(chosen), None)), "{said}");
+            assert_eq!(of(0, &result.to_string()), Ok((Some(chosen), None)), "{result}");
         }
         let json = r#"{"batch_processing_outcome": {"type": "create_batches", "cursor_configs": [100000000000000000001, {"a": 1.0}]}}"#;
         let inputs = vec!["100000000000000000001".to_owned(), r#"{"a": 1.0}"#.to_owned()];
@@ -179,7 +179,7 @@ steps:
     /// A result without its outcome, or with another format, is rejected with the expected format.
     #[test]
     fn results_without_their_outcome_are_rejected() {
-        for (step, key, said) in [
+        for (step, key, result) in [
             (0, "decision_point_outcome", json!(null)),
             (0, "decision_point_outcome", json!([1])),
             (0, "decision_point_outcome", json!({})),
@@ -233,8 +233,8 @@ steps:
                 json!({"batch_processing_outcome": {"type": "create_batches", "cursor_configs": vec![0; 10_001]}}),
             ),
         ] {
-            let reason = of(step, &said.to_string()).expect_err(&said.to_string());
-            assert!(reason.contains(key) && reason.len() < 400, "{said}: {reason}");
+            let reason = of(step, &result.to_string()).expect_err(&result.to_string());
+            assert!(reason.contains(key) && reason.len() < 400, "{result}: {reason}");
         }
     }
 }

@@ -34,7 +34,7 @@ pub(crate) fn check_retention(what: &'static str, seconds: Option<u64>) -> Resul
     match seconds {
         Some(seconds) if !(RETENTION_MIN..=RETENTION_MAX).contains(&seconds) => Err(Error::invalid(
             what,
-            format!("must be between {RETENTION_MIN} and {RETENTION_MAX} seconds, or null for ever, got {seconds}"),
+            format!("must be between {RETENTION_MIN} and {RETENTION_MAX} seconds, or null forever, got {seconds}"),
         )),
         _ => Ok(()),
     }

@@ -123,14 +123,14 @@ fn connect(steps: &mut [StepDefinition], lines: &[Location], edges: Vec<Vec<Edge
             let on_it: HashSet<usize> = cycle.iter().copied().collect();
             let at = cycle.first().and_then(|first| edges[*first].iter().find(|edge| on_it.contains(&edge.parent)));
             let at = at.map_or(lines[cycle[0]], |edge| edge.at);
-            let way: Vec<&str> = cycle.iter().take(CYCLE_SHOWN).map(name).collect();
-            let way = way.join(" depends on ");
+            let path: Vec<&str> = cycle.iter().take(CYCLE_SHOWN).map(name).collect();
+            let path = path.join(" depends on ");
             let first = name(&cycle[0]);
             let rest = match cycle.len().saturating_sub(CYCLE_SHOWN) {
                 0 => format!(" depends on {first}"),
                 more => format!(" depends on {more} more, of which the last depends on {first}"),
             };
-            faults.add(at, format!("dependency cycle: {way}{rest}"));
+            faults.add(at, format!("dependency cycle: {path}{rest}"));
         }
         Ok(graph) => {
             for index in graph.order() {

@@ -1,7 +1,7 @@
 //! The main task of a worker: claims steps, runs handlers, and sends reports and heartbeats.
 //!
 //! It owns all state, so there is no lock. It waits for several events at once: for one claim, which asks for as many
-//! steps as there are free slots; for handlers; for reports in flight, which are sent concurrently so that write
+//! steps as there are free slots; for handlers; for pending reports, which are sent concurrently so that write
 //! batches combine them; and for one heartbeat.
 
 use std::collections::HashMap;
@@ -31,7 +31,7 @@ use crate::flow::Flow;
 const WAIT: Duration = Duration::from_secs(86_400);
 /// The pause after a database error.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Reports that may be in flight before claiming pauses, if the concurrency is lower.
+/// Reports that may be pending before claiming pauses, if the concurrency is lower.
 const REPORTS: usize = 64;
 /// How long aborted handlers may take to end before their steps are released anyway.
 const ENDING: Duration = Duration::from_secs(1);
@@ -44,11 +44,11 @@ struct HeldStep {
     name: String,
     /// When its lease ends, as far as the worker knows.
     until: Instant,
-    /// Aborts its handler; `None` when the handler has ended and its report is in flight.
+    /// Aborts its handler; `None` when the handler has ended and its report is pending.
     handler: Option<AbortHandle>,
 }
 
-/// A report in flight, and its response.
+/// A pending report, and its response.
 type Report = Pin<Box<dyn Future<Output = (StepReport, Result<Result<ReportedStep, Refused>>)> + Send>>;
 type Claiming = Pin<Box<dyn Future<Output = Result<Vec<ClaimedStep>>> + Send>>;
 
@@ -59,7 +59,7 @@ enum Stage {
     Stopping(Instant),
     /// Handlers were aborted, and may take until then to end.
     Ending(Instant),
-    /// Only reports in flight are awaited.
+    /// Only pending reports are awaited.
     Leaving,
 }
 
@@ -301,7 +301,7 @@ impl Run {
         self.open.remove(&ended.token);
     }
 
-    /// Extends the leases of held steps and aborts the handlers of lost ones. Steps with a report in flight are left to
+    /// Extends the leases of held steps and aborts the handlers of lost ones. Steps with a pending report are left to
     /// its response: the report may have been applied first.
     fn heartbeat_ended(&mut self, HeartbeatResult { since, answers }: HeartbeatResult) {
         let worker = &self.request.name;

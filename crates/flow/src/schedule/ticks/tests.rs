@@ -1,4 +1,4 @@
-//! What can be said of ticks without a database.
+//! Properties of ticks without a database.
 
 use proptest::prelude::*;
 use time::macros::datetime;
@@ -12,7 +12,7 @@ fn ticks(text: &str, of: &str) -> Ticks {
     Ticks::cron(text, zone(of).expect(of)).expect(text)
 }
 
-/// The first ticks after a moment, in UTC.
+/// The first ticks after a time, in UTC.
 fn few(text: &str, of: &str, after: OffsetDateTime, count: usize) -> Vec<String> {
     let ticks = ticks(text, of);
     let all = std::iter::successors(ticks.after(after), |tick| ticks.after(*tick));
@@ -178,7 +178,7 @@ fn some() -> impl Strategy<Value = Ticks> {
 }
 
 proptest! {
-    /// The next tick is later, and it is the next of every moment before it.
+    /// The next tick is later, and it is the next of every time before it.
     #[test]
     fn ticks_strictly_increase(ticks in some(), start in around(), part in 0.0..1.0_f64) {
         let mut after = start;
@@ -205,7 +205,7 @@ proptest! {
         }
     }
 
-    /// However often somebody looks: `all` runs each tick once and in order, `skip` those and only those that are not
+    /// However often due ticks are run: `all` runs each tick once and in order, `skip` those and only those that are not
     /// missed, `latest` these, or else one.
     #[test]
     fn each_policy_runs_what_it_says(ticks in some(), start in around(), steps in prop::collection::vec(1..4_000_i64, 1..6), grace in 1..600_u64) {
