@@ -7,7 +7,7 @@ use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use axum::Router;
 use reveille_durable::PostgresProvider;
-use reveille_flow::event_driven::{HealthCheck, HealthStatus};
+use reveille_flow::events::{HealthCheck, HealthStatus};
 use reveille_flow::{EventDrivenOrchestrator, Flow};
 use reveille_pg::{Component, Migrator, Schema};
 use reveille_queue::Queues;

@@ -21,7 +21,7 @@ create type {schema}.step_state as enum ('not_created', 'pending', 'ready', 'in_
 create type {schema}.task_state as enum ('open', 'complete', 'error', 'cancelled', 'resolved_manually');
 
 create type {schema}.ended_step as (
-    place integer,
+    index integer,
     task_id uuid,
     ordinal integer,
     slot integer,

@@ -1,4 +1,4 @@
-//! The tasks of one database and schema: how they are opened, and what they hold.
+//! The engine of one database and schema: opening and closing it, its options.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,49 +8,50 @@ use reveille_wake::{Channel, Consumer, Payload, Wake, Writer, WriterOptions, cha
 use sqlx::Row;
 use uuid::Uuid;
 
-use crate::catalog::Catalog;
 use crate::claim::Claims;
+use crate::claim::release::Releases;
 use crate::claim::renew::Renewals;
 use crate::claim::token::Token;
-use crate::claim::unanswered::UnansweredClaims;
 use crate::complete::Reports;
 use crate::error::Result;
-use crate::event_driven::{Meter, NAMESPACE_CREATED, News, Waiting, outside_channel, tell_news};
 use crate::events::change_watch::ChangeWatches;
-use crate::figures::Figures;
+use crate::events::{Meter, NAMESPACE_CREATED, TaskEvents, WaitingClaims, outside_channel, publish_task_events};
 use crate::namespace::Namespaces;
 use crate::operate::Operations;
 use crate::provider::deliver::Deliveries;
 use crate::provider::publish::Publishes;
 use crate::provider::{ProviderOptions, Providers};
 use crate::queries::{FUNCTIONS, MIGRATIONS, Queries};
+use crate::query::figures::Figures;
 use crate::schedule::{Advances, DueSchedule};
 use crate::task::due::Due;
 use crate::task::submit::Submits;
 use crate::task::wait::Watches;
+use crate::template::cache::TemplateCache;
 
-/// Channels: that steps may be due, and that leases end which the engine watches.
+/// The channel of due steps.
 const STEPS: &str = "flow";
+/// The channel of leases whose end the engine watches.
 const LEASES: &str = "flow_leases";
-/// And that a task that somebody watches has gone on.
+/// The channel of changes of watched tasks.
 const WATCH: &str = "flow_watch";
 
-/// And that a namespace was made or changed.
+/// The channel of created and changed namespaces.
 const NAMESPACES: &str = "flow_namespaces";
 
-/// And that steps were sent through another queue.
+/// The channel of steps that were sent to another queue.
 const DELIVERIES: &str = "flow_deliveries";
 
-/// Everything that can be set. `Options::default()` is what to start with.
+/// The options. Start with `Options::default()`.
 #[derive(Clone)]
 pub struct Options {
-    /// About waiting: how many may, and how they are woken.
+    /// The options of the wake engine: limits on waiters, and how they are woken.
     pub wake: reveille_wake::Options,
-    /// Which of the `environments` of a template counts when it is registered.
+    /// The entry of a template's `environments` that applies when it is registered.
     pub environment: Option<String>,
-    /// How long a write is tried while the database is away.
+    /// How long a write is retried while the database is unavailable.
     pub give_up_after: Duration,
-    /// About queues beside the tables.
+    /// The options of the queue providers.
     pub providers: ProviderOptions,
 }
 
@@ -65,7 +66,7 @@ impl Default for Options {
     }
 }
 
-/// The tasks of one database and schema. Cheap to clone; all clones are one.
+/// The engine of one database and schema. Cheap to clone; all clones share their state.
 #[derive(Clone)]
 pub struct Flow {
     pub(crate) inner: Arc<Inner>,
@@ -78,23 +79,23 @@ pub(crate) struct Inner {
     pub(crate) steps_channel: Channel,
     pub(crate) meter: Arc<Meter>,
     pub(crate) figures: reveille_wake::Snapshot<Figures>,
-    pub(crate) news: Arc<News>,
-    pub(crate) waiting: Waiting,
+    pub(crate) task_events: Arc<TaskEvents>,
+    pub(crate) waiting: WaitingClaims,
     pub(crate) environment: Option<String>,
-    pub(crate) catalog: Catalog,
+    pub(crate) templates: TemplateCache,
     pub(crate) namespaces: Namespaces,
     pub(crate) change_watches: Consumer<ChangeWatches>,
     pub(crate) sql: Queries,
     pub(crate) submits: Writer<Submits>,
     pub(crate) claims: Consumer<Claims>,
     pub(crate) reports: Writer<Reports>,
-    pub(crate) acts: Writer<Operations>,
+    pub(crate) operations: Writer<Operations>,
     pub(crate) renewals: Writer<Renewals>,
     pub(crate) leases: Consumer<Due<Token>>,
     pub(crate) leases_channel: Channel,
-    /// Tasks that may have taken too long.
+    /// Tasks that may have exceeded a time limit.
     pub(crate) overdue: Consumer<Due<Uuid>>,
-    /// That tasks have been over for longer than they are kept.
+    /// Whether there are tasks whose retention is over.
     pub(crate) retention: Consumer<Due<()>>,
     pub(crate) retention_channel: Channel,
     pub(crate) watches: Consumer<Watches>,
@@ -108,16 +109,16 @@ pub(crate) struct Inner {
 }
 
 impl Flow {
-    /// Opens the tasks of a schema and brings it up to date.
+    /// Migrates the schema and starts the engine.
     ///
     /// # Errors
-    /// If the database cannot be reached or the schema not brought up to date; the message says what to do.
+    /// If the database cannot be reached or the schema cannot be migrated. The message says what to do.
     pub async fn open(db: Database, schema: Schema, options: Options) -> Result<Flow> {
         Migrator::new(&schema, Self::components(&schema)).run(&db).await?;
         Ok(Self::start(&db, &schema, options))
     }
 
-    /// Opens the tasks of a schema that is up to date, or will be when they are used. Returns at once.
+    /// Starts the engine on a schema that is migrated, or will be before it is used. Returns at once.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -129,7 +130,7 @@ impl Flow {
         let overdue_channel = wake.channel("flow_overdue", Payload::Due);
         let schedules_channel = wake.channel("flow_schedules", Payload::Due);
         let namespaces_channel = wake.channel(NAMESPACES, Payload::Empty);
-        let flying = WriterOptions { give_up_after: options.give_up_after, ..WriterOptions::default() };
+        let writer_options = WriterOptions { give_up_after: options.give_up_after, ..WriterOptions::default() };
         let leases = Due {
             channel: leases_channel.clone(),
             find: schema.sql(reveille_pg::statement!("ended_leases")),
@@ -157,10 +158,10 @@ impl Flow {
         };
         let meter = Arc::new(Meter::new());
         let namespaces = Namespaces::new(namespaces_channel.clone());
-        let (news, words) = News::new(namespaces.subscribe(), meter.clone());
-        let news = Arc::new(news);
+        let (task_events, events) = TaskEvents::new(namespaces.subscribe(), meter.clone());
+        let task_events = Arc::new(task_events);
         let deliveries_channel = wake.channel(DELIVERIES, Payload::Keys);
-        let lost = Arc::new(UnansweredClaims::new(schema, channel.clone()));
+        let releases = Arc::new(Releases::new(schema, channel.clone()));
         let change_watches =
             ChangeWatches::new(schema, namespaces_channel, channel.clone(), deliveries_channel.clone());
         let change_watches = wake.consumer("change_watches", change_watches);
@@ -168,34 +169,40 @@ impl Flow {
         let providers = Arc::new(Providers::new(db, schema, &options.providers, deliveries_channel, &change_watches));
         let inner = Inner {
             publishes: wake.consumer("publish", Publishes::new(schema, channel.clone(), lease)),
-            deliveries: wake.consumer("deliveries", Deliveries::new(schema, providers.clone(), lost.clone())),
+            deliveries: wake.consumer("deliveries", Deliveries::new(schema, providers.clone(), releases.clone())),
             providers,
             publish_lease: lease,
             environment: options.environment,
-            catalog: Catalog::default(),
+            templates: TemplateCache::default(),
             change_watches,
             namespaces,
-            waiting: Waiting::default(),
+            waiting: WaitingClaims::default(),
             steps_channel: channel.clone(),
             sql: Queries::new(schema),
             figures: reveille_wake::Snapshot::default(),
             submits: wake.writer(
                 "submit",
-                Submits::new(schema, news.clone(), channel.clone(), overdue_channel.clone()),
-                flying.clone(),
+                Submits::new(schema, task_events.clone(), channel.clone(), overdue_channel.clone()),
+                writer_options.clone(),
             ),
-            claims: wake.consumer("steps", Claims::new(db.clone(), schema, channel.clone(), lost, meter.clone())),
-            acts: wake.writer(
+            claims: wake.consumer("steps", Claims::new(db.clone(), schema, channel.clone(), releases, meter.clone())),
+            operations: wake.writer(
                 "operate",
-                Operations::new(schema, news.clone(), channel.clone(), watch_channel.clone(), overdue_channel.clone()),
-                Operations::alone(flying.clone()),
+                Operations::new(
+                    schema,
+                    task_events.clone(),
+                    channel.clone(),
+                    watch_channel.clone(),
+                    overdue_channel.clone(),
+                ),
+                Operations::alone(writer_options.clone()),
             ),
             reports: wake.writer(
-                "settle",
-                Reports::new(schema, news.clone(), channel, watch_channel.clone(), leases_channel.clone()),
-                flying.clone(),
+                "complete",
+                Reports::new(schema, task_events.clone(), channel, watch_channel.clone(), leases_channel.clone()),
+                writer_options.clone(),
             ),
-            renewals: wake.writer("renew", Renewals::new(schema), flying.clone()),
+            renewals: wake.writer("renew", Renewals::new(schema), writer_options.clone()),
             leases: wake.consumer("leases", leases),
             overdue: wake.consumer("overdue", overdue),
             retention: wake.consumer("retention", retention),
@@ -203,22 +210,22 @@ impl Flow {
             leases_channel,
             watches: wake.consumer("watch", Watches::new(schema, watch_channel)),
             schedules: wake.consumer("schedules", schedules),
-            advances: wake.writer("advance", Advances::new(schema, schedules_channel.clone()), flying),
+            advances: wake.writer("advance", Advances::new(schema, schedules_channel.clone()), writer_options),
             schedules_channel,
             db: db.clone(),
             schema: schema.clone(),
             wake,
             meter,
-            news,
+            task_events,
         };
         let inner = Arc::new(inner);
-        tokio::spawn(tell_news(Arc::downgrade(&inner), words));
+        tokio::spawn(publish_task_events(Arc::downgrade(&inner), events));
         Flow { inner }
     }
 
-    /// What this crate and its engine need in a schema, in order.
+    /// The database objects of this crate and the wake engine, in order.
     pub fn components(schema: &Schema) -> Vec<Component> {
-        // What only the database knows is rung there.
+        // Functions notify for changes that only the database knows.
         let literal = |name: String| format!("'{}'", name.replace('\'', "''"));
         let channel = |suffix| literal(channel_name(schema.name(), suffix));
         let vars = [
@@ -235,22 +242,23 @@ impl Flow {
         vec![Wake::component(), flow]
     }
 
-    /// How the engine is doing.
+    /// The state of the wake engine.
     pub fn health(&self) -> reveille_wake::Health {
         self.inner.wake.health()
     }
 
-    /// What claims have counted since the start.
+    /// The counters of step claims since the start.
     pub fn claims(&self) -> reveille_wake::Counts {
         self.inner.claims.counts()
     }
 
-    /// What looks for schedules that are due have counted since the start.
-    pub fn schedule_looks(&self) -> reveille_wake::Counts {
+    /// The counters of claims of due schedules since the start.
+    pub fn schedule_claims(&self) -> reveille_wake::Counts {
         self.inner.schedules.counts()
     }
 
-    /// Ends every wait, as if its time were up, refuses new ones, and returns when what was claimed for nobody is back.
+    /// Ends every wait as if its deadline had passed and rejects new ones. Returns when steps that were claimed for no
+    /// waiter are released.
     pub async fn close(&self) {
         let Inner { claims, change_watches, leases, overdue, retention, .. } = &*self.inner;
         let Inner { watches, schedules, publishes, deliveries, .. } = &*self.inner;
@@ -259,7 +267,7 @@ impl Flow {
         tokio::join!(claims.close(), deliveries.close(), watches.close(), change_watches.close(), own);
     }
 
-    /// Returns when every ring for other processes has been sent.
+    /// Returns when all pending notifications for other processes have been sent.
     pub async fn flush(&self) {
         self.inner.wake.flush().await;
     }

@@ -1,4 +1,4 @@
-//! What is in the schema, and the statements that are neither a claim nor part of a flight.
+//! The schema of this crate, and the statements that belong to no claim and no write batch.
 
 use reveille_pg::{Function, Migration, Schema, Sql};
 
@@ -18,7 +18,7 @@ pub(crate) struct Queries {
     pub(crate) delete_namespace_template: Sql,
     pub(crate) task_events: Sql,
     pub(crate) announce: Sql,
-    pub(crate) forgotten_tasks: Sql,
+    pub(crate) unclaimed_tasks: Sql,
     pub(crate) set_mode: Sql,
     pub(crate) limit_steps: Sql,
     pub(crate) limits: Sql,
@@ -67,7 +67,7 @@ impl Queries {
             delete_namespace_template: schema.sql(reveille_pg::statement!("delete_namespace_template")),
             task_events: schema.sql(reveille_pg::statement!("task_events")),
             announce: schema.sql(reveille_pg::statement!("announce")),
-            forgotten_tasks: schema.sql(reveille_pg::statement!("forgotten_tasks")),
+            unclaimed_tasks: schema.sql(reveille_pg::statement!("unclaimed_tasks")),
             set_mode: schema.sql(reveille_pg::statement!("set_mode")),
             limit_steps: schema.sql(reveille_pg::statement!("limit_steps")),
             limits: schema.sql(reveille_pg::statement!("limits")),

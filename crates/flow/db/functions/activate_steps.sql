@@ -1,7 +1,7 @@
 -- Creates steps (not_created → pending), and those that follow: a convergence if one of its parents is created, any
--- other step if all are. Steps behind a decision and parts of a batch are not created by this.
+-- other step if all are. Steps after a decision and parts of a batch are not created by this.
 -- Locks: the caller holds that of the task.
--- Cost:  the steps behind those.
+-- Cost:  the steps after those.
 create or replace function {schema}.activate_steps(of_task uuid, of_template integer, steps integer[]) returns void
 language plpgsql volatile set search_path = reveille_own
 as $$

@@ -46,8 +46,8 @@ begin
                    from {schema}.schedule s
                    where s.id = read.id and s.due_at < 'infinity'))
                else 'changed' end
-        from unnest(ids) with ordinality as read (id, place)
-        order by read.place);
+        from unnest(ids) with ordinality as read (id, index)
+        order by read.index);
     backend := {schema}.finish_batch(batch_id, outcomes, channels, payloads);
     return next;
 end

@@ -1,7 +1,7 @@
 -- Advances tasks whose steps have ended: counts down the children of the ended steps, and ends the tasks in which no
 -- step is left.
 -- tasks:     all tasks to advance.
--- done_…:    tasks and definitions of the steps that their children need not wait for any more.
+-- done_…:    tasks and definitions of the ended steps, for which their children do not wait any more.
 -- changed_…: tasks, and by how much the number of their unfinished steps changes; a task may occur several times.
 -- Rows:      one per task: its state, whether a step became ready, and whether a client watches it.
 -- Locks:     the caller holds those of the tasks; waits for claims of their steps.

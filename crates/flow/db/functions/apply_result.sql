@@ -1,4 +1,4 @@
--- Applies the result of a decision or of a batchable step to the steps behind it.
+-- Applies the result of a decision or of a batchable step to the steps after it.
 -- chosen, inputs: see functions/decide.sql and functions/divide.sql; null: none.
 -- Answers by how much the number of unfinished steps changes, and the ordinal of a step that was created complete, if
 -- any: its children have to be counted down.

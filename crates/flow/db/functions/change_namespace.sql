@@ -1,4 +1,4 @@
--- Changes the given settings of a namespace, and notifies. Null: unchanged. Of a retention, -1: for ever. Messages that
+-- Changes the given settings of a namespace, and notifies. Null: unchanged. Of a retention, -1: forever. Messages that
 -- were sent through the former provider are void: their steps are due at once.
 -- Locks: the namespace; a transaction that publishes its steps is waited for. Then the steps that were sent, if the
 --        provider changes.

@@ -49,18 +49,18 @@ begin
         perform from {schema}.step_limit m where m.id = any (limits) order by m.id for update;
     end if;
 
-    for place in 1 .. cardinality(tasks) loop
+    for index in 1 .. cardinality(tasks) loop
         select s.published, s.state, s.due_at, s.slot, q.namespace_limit_id, q.name_limit_id into step
         from {schema}.step s
         join {schema}.step_queue q on q.id = s.queue_id
-        where s.task_id = tasks[place] and s.ordinal = ordinals[place]
+        where s.task_id = tasks[index] and s.ordinal = ordinals[index]
         for update of s skip locked;
         if not found then
             verdict := case when exists (
                 select from {schema}.step s
-                where s.task_id = tasks[place] and s.ordinal = ordinals[place] and s.published = numbers[place]
+                where s.task_id = tasks[index] and s.ordinal = ordinals[index] and s.published = numbers[index]
             ) then 'locked' else 'stale' end;
-        elsif step.published is distinct from numbers[place] or step.state <> 'ready' or step.due_at = 'infinity' then
+        elsif step.published is distinct from numbers[index] or step.state <> 'ready' or step.due_at = 'infinity' then
             verdict := 'stale';
         elsif not array_remove(array[step.namespace_limit_id, step.name_limit_id], null) <@ limits then
             -- The limit is newer than the query above.
@@ -74,17 +74,17 @@ begin
             verdict := 'claimed';
             update {schema}.step s
             set state = 'in_progress', fence = claim, published = null, attempt = s.attempt + 1, since = now(),
-                worker = workers[place], queue_id = 0,
-                due_at = now() + least(leases_ms[place], d.timeout_ms) * interval '1 ms'
+                worker = workers[index], queue_id = 0,
+                due_at = now() + least(leases_ms[index], d.timeout_ms) * interval '1 ms'
             from {schema}.definition d
-            where s.task_id = tasks[place] and s.ordinal = ordinals[place]
-              and d.template_id = (select t.template_id from {schema}.task t where t.id = tasks[place])
+            where s.task_id = tasks[index] and s.ordinal = ordinals[index]
+              and d.template_id = (select t.template_id from {schema}.task t where t.id = tasks[index])
               and d.ordinal = step.slot;
             update {schema}.step_limit m set running = m.running + 1
             where m.id in (step.namespace_limit_id, step.name_limit_id);
-            claimed_tasks := claimed_tasks || tasks[place];
-            claimed_steps := claimed_steps || ordinals[place];
-            waiters := waiters || place;
+            claimed_tasks := claimed_tasks || tasks[index];
+            claimed_steps := claimed_steps || ordinals[index];
+            waiters := waiters || index;
         end if;
         verdicts := verdicts || verdict;
     end loop;

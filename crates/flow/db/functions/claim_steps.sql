@@ -91,15 +91,15 @@ begin
     if whole then
         due_namespace_limits := array(
             select m.id
-            from unnest(due_ids) with ordinality as d (id, place)
+            from unnest(due_ids) with ordinality as d (id, index)
             left join {schema}.step_limit m on m.namespace_id = (d.id >> 40)::integer and m.name = ''
-            order by d.place);
+            order by d.index);
         due_name_limits := array_fill(null::integer, array[coalesce(cardinality(due_ids), 0)]);
     else
-        select coalesce(array_agg(q.namespace_limit_id order by d.place), '{}'),
-               coalesce(array_agg(q.name_limit_id order by d.place), '{}')
+        select coalesce(array_agg(q.namespace_limit_id order by d.index), '{}'),
+               coalesce(array_agg(q.name_limit_id order by d.index), '{}')
         into due_namespace_limits, due_name_limits
-        from unnest(due_ids) with ordinality as d (id, place)
+        from unnest(due_ids) with ordinality as d (id, index)
         cross join lateral (
             select q.namespace_limit_id, q.name_limit_id from {schema}.step_queue q where q.id = d.id offset 0
         ) q;
@@ -130,9 +130,9 @@ begin
                 cardinality(waiters) - taken);
             exit when quotas is null;
             with mine as materialized (
-                select s.*, q.place as source, q.namespace_limit is not null or q.name_limit is not null as limited
+                select s.*, q.index as source, q.namespace_limit is not null or q.name_limit is not null as limited
                 from unnest(level.ids, firsts, quotas, level.namespace_limits, level.name_limits)
-                    with ordinality as q (id, first, quota, namespace_limit, name_limit, place)
+                    with ordinality as q (id, first, quota, namespace_limit, name_limit, index)
                 cross join lateral (
                     select due.* from (
                         select s.ctid as tid, s.task_id, s.slot, s.state, s.due_at, s.fence, s.attempt, s.worker,
@@ -156,16 +156,16 @@ begin
             ), claimed as (
                 update {schema}.step s
                 set state = 'in_progress', fence = claim, published = null, attempt = s.attempt + 1, since = now(),
-                    worker = workers[waiters[m.place]],
+                    worker = workers[waiters[m.index]],
                     ready_at = case when s.state in ('waiting_for_retry', 'in_progress') then s.due_at
                         else s.ready_at end,
-                    due_at = now() + least(leases_ms[waiters[m.place]], d.timeout_ms) * interval '1 ms',
+                    due_at = now() + least(leases_ms[waiters[m.index]], d.timeout_ms) * interval '1 ms',
                     -- The engine ends the leases of last attempts, of limited steps, and those that end with the
                     -- timeout: another claim must not take these steps over.
                     queue_id = case when s.attempt + 1 < d.max_attempts and not m.limited
-                        and coalesce(d.timeout_ms > leases_ms[waiters[m.place]], true) then s.queue_id else 0 end
+                        and coalesce(d.timeout_ms > leases_ms[waiters[m.index]], true) then s.queue_id else 0 end
                 from (
-                    select taken + (row_number() over (order by m.due_at))::integer as place, m.* from mine m
+                    select taken + (row_number() over (order by m.due_at))::integer as index, m.* from mine m
                 ) m
                 cross join lateral (select t.template_id from {schema}.task t where t.id = m.task_id offset 0) t
                 cross join lateral (
@@ -184,10 +184,10 @@ begin
                 from claimed c
                 where c.state = 'in_progress'
             )
-            select count(*), coalesce(max(c.place), taken),
-                   claimed_tasks || array_agg(c.task_id order by c.place),
-                   claimed_steps || array_agg(c.ordinal order by c.place),
-                   claimed_waiters || array_agg(waiters[c.place] order by c.place),
+            select count(*), coalesce(max(c.index), taken),
+                   claimed_tasks || array_agg(c.task_id order by c.index),
+                   claimed_steps || array_agg(c.ordinal order by c.index),
+                   claimed_waiters || array_agg(waiters[c.index] order by c.index),
                    array(
                        select (select count(*)::integer from claimed c where c.source = i.i)
                        from generate_subscripts(level.ids, 1) as i (i)
@@ -211,7 +211,7 @@ begin
             firsts := array(
                 select case when q.got = 0 then q.first else f.due_at end
                 from unnest(level.ids, level.bounds, firsts, quotas)
-                    with ordinality as q (id, bound, first, got, place)
+                    with ordinality as q (id, bound, first, got, index)
                 left join lateral (
                     (select s.due_at from {schema}.step s
                      where q.got > 0 and whole and s.namespace_queue_id = q.id and s.due_at >= q.first
@@ -225,7 +225,7 @@ begin
                        and s.due_at <= case q.bound when '-infinity' then 'infinity' else now() end
                      order by s.due_at limit 1)
                 ) f on true
-                order by q.place);
+                order by q.index);
             -- Steps that a limit holds back leave room for others.
             exit when not level.limited;
         end loop;

@@ -41,7 +41,7 @@ begin
     -- The steps that their claims still hold, and what each report leads to.
     ended := array(
         select row(
-            report.place, step.task_id, step.ordinal, step.slot, queue.id, task.template_id, definition.kind,
+            report.index, step.task_id, step.ordinal, step.slot, queue.id, task.template_id, definition.kind,
             decided.verdict,
             case
                 when decided.timed_out and decided.verdict = 'retry' then 'timed_out'
@@ -65,9 +65,9 @@ begin
         from (
             select distinct on (r.task_id, r.ordinal, r.fence, r.template_id, r.slot) r.*
             from unnest(reports) with ordinality as r (
-                task_id, ordinal, fence, report, body, delay_ms, template_id, slot, chosen, inputs, place)
+                task_id, ordinal, fence, report, body, delay_ms, template_id, slot, chosen, inputs, index)
             where r.task_id = any (locked)
-            order by r.task_id, r.ordinal, r.fence, r.template_id, r.slot, r.report = 'lease_ended', r.place
+            order by r.task_id, r.ordinal, r.fence, r.template_id, r.slot, r.report = 'lease_ended', r.index
         ) report
         cross join lateral (
             select s.task_id, s.ordinal, s.slot, s.attempt, s.since
@@ -172,11 +172,11 @@ begin
     end if;
 
     foreach one in array ended loop
-        results[one.place] := one.verdict || ' ' || (task_results ->> one.task_id::text);
+        results[one.index] := one.verdict || ' ' || (task_results ->> one.task_id::text);
     end loop;
     outcomes := array(
         select case
-            when results[report.place] is not null then results[report.place]
+            when results[report.index] is not null then results[report.index]
             when not report.task_id = any (locked)
                 and exists (select from {schema}.task where task.id = report.task_id) then null
             when exists (
@@ -191,8 +191,8 @@ begin
                 where attempt.task_id = report.task_id and attempt.ordinal = report.ordinal
                   and attempt.fence = report.fence), 'lost') end
         from unnest(reports) with ordinality as report (
-            task_id, ordinal, fence, report, body, delay_ms, template_id, slot, chosen, inputs, place)
-        order by report.place);
+            task_id, ordinal, fence, report, body, delay_ms, template_id, slot, chosen, inputs, index)
+        order by report.index);
     backend := {schema}.finish_batch(batch_id, outcomes, channels, payloads);
     -- After the batch's own notifications: wake counts those from the first.
     perform {schema}.release_limits(

@@ -2,7 +2,7 @@
 -- others are skipped, and what follows from those. A convergence that depends on it need not be chosen.
 -- Answers how many are skipped.
 -- Locks: the caller holds that of the task.
--- Cost:  the steps behind the decision.
+-- Cost:  the steps after the decision.
 create or replace function {schema}.decide(
     of_task uuid, of_template integer, decision integer, chosen integer[]
 ) returns integer

@@ -1,4 +1,4 @@
--- Divides the batch worker behind a batchable step into parts, one for each input, named `<name>_001` and so on.
+-- Divides the batch worker after a batchable step into parts, one for each input, named `<name>_001` and so on.
 -- Without inputs its one part is a placeholder, which the caller completes.
 -- Answers how many steps there are more.
 -- Locks: the caller holds that of the task.
@@ -27,7 +27,7 @@ begin
     insert into {schema}.step_data (task_id, ordinal, input)
     select of_task, case i.part when 1 then divided else first + i.part::integer - 2 end, i.input
     from unnest(inputs) with ordinality as i (input, part);
-    -- The steps behind it wait for all parts.
+    -- The steps after it wait for all parts.
     update {schema}.step s
     set open_parents = s.open_parents + more
     from {schema}.definition d

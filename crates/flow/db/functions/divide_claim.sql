@@ -19,10 +19,10 @@ declare
     quotas          integer[];
 begin
     if limited then
-        select array_agg(coalesce(least(want, n.max_running - n.running), want) order by q.place),
-               array_agg(coalesce(least(want, s.max_running - s.running), want) order by q.place)
+        select array_agg(coalesce(least(want, n.max_running - n.running), want) order by q.index),
+               array_agg(coalesce(least(want, s.max_running - s.running), want) order by q.index)
         into name_rooms, namespace_rooms
-        from unnest(namespace_limits, name_limits) with ordinality as q (namespace_limit, name_limit, place)
+        from unnest(namespace_limits, name_limits) with ordinality as q (namespace_limit, name_limit, index)
         left join {schema}.step_limit s on s.id = q.namespace_limit
         left join {schema}.step_limit n on n.id = q.name_limit;
     end if;
@@ -53,20 +53,20 @@ begin
         ) p;
         until := coalesce(until, now());
     end if;
-    select array_agg(coalesce(counted.steps, 0) order by i.place) into quotas
-    from generate_subscripts(ids, 1) as i (place)
+    select array_agg(coalesce(counted.steps, 0) order by i.index) into quotas
+    from generate_subscripts(ids, 1) as i (index)
     left join (
-        select taken.place, count(*)::integer as steps
+        select taken.index, count(*)::integer as steps
         from (
-            select due.place
+            select due.index
             from (
-                select q.place, q.namespace_room, s.due_at,
+                select q.index, q.namespace_room, s.due_at,
                        row_number() over (partition by q.namespace_limit order by s.due_at) as nth
                 from (
                     -- As many queues as steps are wanted: the first step of each is due before those of the next.
                     select *
                     from unnest(ids, firsts, name_rooms, namespace_rooms, namespace_limits)
-                        with ordinality as q (id, first, name_room, namespace_room, namespace_limit, place)
+                        with ordinality as q (id, first, name_room, namespace_room, namespace_limit, index)
                     where q.first <= until and q.name_room > 0 and q.namespace_room > 0
                     order by q.first limit want
                 ) q
@@ -85,8 +85,8 @@ begin
             where due.namespace_room is null or due.nth <= due.namespace_room
             order by due.due_at limit want
         ) taken
-        group by taken.place
-    ) counted on counted.place = i.place;
+        group by taken.index
+    ) counted on counted.index = i.index;
     return case when exists (select from unnest(quotas) as q (steps) where q.steps > 0) then quotas end;
 end
 $$;

@@ -3,8 +3,7 @@
 -- becomes:  the new state. allowed: the states it may be in. preview: change nothing, and answer what would be refused.
 -- Outcomes: null: another transaction has locked the task. no_task. task <state>: its state does not allow it.
 --           Otherwise `ended <cancelled steps>`, or `repeated <cancelled steps>` if it was in that state before.
--- Locks:    the task, skip locked; `patient` waits. Then its steps by ordinal: a claim or a renewal holds one for a
---           moment.
+-- Locks:    the task, skip locked; `patient` waits. Then its steps by ordinal: waits for claims and renewals of them.
 create or replace function {schema}.end_task(
     batch_id uuid, channels text[], payloads text[], patient boolean, of_task uuid, becomes text, allowed text[],
     operator text, reason text, preview boolean

@@ -11,20 +11,20 @@ language sql stable
 as $$
     with known_queue as materialized (
         -- A binary search: there may be a thousand of both.
-        select k.id, r.place, to_timestamp(k.bound_us / 1000000::float8) as bound
+        select k.id, r.index, to_timestamp(k.bound_us / 1000000::float8) as bound
         from unnest(known, bounds_us) as k (id, bound_us)
-        cross join lateral (select width_bucket(k.id, froms) as place offset 0) r
-        where k.id <= tos[r.place]
+        cross join lateral (select width_bucket(k.id, froms) as index offset 0) r
+        where k.id <= tos[r.index]
     ), gap as materialized (
         -- The ids between them, within the ranges.
         select array_agg(g.after + 1) as froms, array_agg(g.before - 1) as tos
         from (
-            select b.at as after, lead(b.at) over (partition by b.place order by b.at) as before
+            select b.at as after, lead(b.at) over (partition by b.index order by b.at) as before
             from (
-                select k.place, k.id as at from known_queue k
+                select k.index, k.id as at from known_queue k
                 union all
-                select r.place, e.at
-                from unnest(froms, tos) with ordinality as r (since, until, place)
+                select r.index, e.at
+                from unnest(froms, tos) with ordinality as r (since, until, index)
                 cross join unnest(array[r.since - 1, r.until + 1]) as e (at)
             ) b
         ) g

@@ -27,13 +27,13 @@ as $$
             where s.namespace_queue_id > l.namespace_queue_id and s.due_at < 'infinity'
                 order by s.namespace_queue_id, s.due_at limit 1) n
     ), counted_namespace as materialized (
-        select n.id, n.name, o.amount as open, row_number() over (order by o.amount desc, n.id) as place
+        select n.id, n.name, o.amount as open, row_number() over (order by o.amount desc, n.id) as index
         from {schema}.namespace n
         cross join lateral (
             select count(*) as amount from (
                 select from {schema}.task t where t.namespace_id = n.id and t.state = 'open' limit counted) t) o
     ), listed as materialized (
-        select s.id, case when s.place <= top then s.name end as name, s.open from counted_namespace s
+        select s.id, case when s.index <= top then s.name end as name, s.open from counted_namespace s
     ), live as materialized (
         -- The id of a queue begins with its namespace; that of the engine's queue with none.
         select coalesce(nullif(s.namespace_queue_id >> 40, 0), (

@@ -33,8 +33,8 @@ as $$
     )::text
     from (
         select distinct on (f.task_id) f.*
-        from unnest(tasks, ordinals, reasons) with ordinality as f (task_id, ordinal, reason, place)
-        order by f.task_id, f.place
+        from unnest(tasks, ordinals, reasons) with ordinality as f (task_id, ordinal, reason, index)
+        order by f.task_id, f.index
     ) found
     join {schema}.task t on t.id = found.task_id
     on conflict (task_id) where resolved_at is null do nothing

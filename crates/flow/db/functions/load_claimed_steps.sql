@@ -1,5 +1,5 @@
 -- Loads steps that were just claimed, with all that their handlers need.
--- waiters: whose each is, from 1; leases_ms: by waiter.
+-- waiters: the waiter of each step, from 1; leases_ms: by waiter.
 -- Rows:  one per step, in order. `results` is a JSON object: the results of all ancestors by name; of a part that
 --        failed, `{"error": …}`. guarded: the engine watches its lease.
 -- Index: primary keys. The ancestors of a definition are found once for all its steps: 64 third steps of chains take
@@ -21,7 +21,7 @@ as $$
 #variable_conflict use_column
 begin
     return query
-    select waiters[step.place] - 1, least(leases_ms[waiters[step.place]], definition.timeout_ms), step.task_id,
+    select waiters[step.index] - 1, least(leases_ms[waiters[step.index]], definition.timeout_ms), step.task_id,
            step.ordinal, step.fence, step.attempt, kind.template_id, kind.slot, step.part, namespace.name,
            definition.name,
            definition.name || case when step.part is null then '' else '_' || to_char(step.part, 'FM9999000') end,
@@ -30,10 +30,10 @@ begin
            '{' || coalesce(by_range.results, by_parent.results, '') || '}', step.guarded
     from (
         -- The steps by their definitions.
-        select t.template_id, s.slot, array_agg(n.place::integer) as places, array_agg(n.task_id) as tasks,
+        select t.template_id, s.slot, array_agg(n.index::integer) as indexes, array_agg(n.task_id) as tasks,
                array_agg(n.ordinal) as ordinals, array_agg(s.fence) as fences, array_agg(s.attempt) as attempts,
                array_agg(s.part) as parts, array_agg(s.queue_id = 0) as guarded
-        from unnest(tasks, ordinals) with ordinality as n (task_id, ordinal, place)
+        from unnest(tasks, ordinals) with ordinality as n (task_id, ordinal, index)
         cross join lateral (
             select s.* from {schema}.step s where s.task_id = n.task_id and s.ordinal = n.ordinal offset 0
         ) s
@@ -51,14 +51,14 @@ begin
     ) namespace
     left join lateral (
         -- The ancestors as ranges: the names of all of them in order, and where those of each range begin.
-        select r.sinces, r.untils, r.places, o.names
+        select r.sinces, r.untils, r.indexes, o.names
         from (
             select array_agg(r.since order by r.since) as sinces, array_agg(r.until order by r.since) as untils,
-                   array_agg(r.place order by r.since) as places
+                   array_agg(r.index order by r.since) as indexes
             from (
                 select lower(r.range) as since, upper(r.range) as until,
                        (sum(upper(r.range) - lower(r.range)) over (order by r.range)
-                           - upper(r.range) + lower(r.range))::integer as place
+                           - upper(r.range) + lower(r.range))::integer as index
                 from (
                     select y.ancestors from {schema}.ancestry y
                     where y.template_id = kind.template_id and y.ordinal = kind.slot
@@ -100,8 +100,8 @@ begin
         ) o
     ) ancestors
     cross join lateral unnest(
-        kind.places, kind.tasks, kind.ordinals, kind.fences, kind.attempts, kind.parts, kind.guarded
-    ) as step (place, task_id, ordinal, fence, attempt, part, guarded)
+        kind.indexes, kind.tasks, kind.ordinals, kind.fences, kind.attempts, kind.parts, kind.guarded
+    ) as step (index, task_id, ordinal, fence, attempt, part, guarded)
     cross join lateral (
         select k.context, k.correlation_id from {schema}.task_detail k where k.task_id = step.task_id offset 0
     ) detail
@@ -111,9 +111,9 @@ begin
         offset 0
     ) data on true
     cross join lateral (
-        select string_agg((range.names -> (w.place + a.ordinal - w.since))::text || ':'
+        select string_agg((range.names -> (w.index + a.ordinal - w.since))::text || ':'
                    || coalesce(a.result, '{"error":' || a.error || '}'), ',') as results
-        from unnest(range.sinces, range.untils, range.places) as w (since, until, place)
+        from unnest(range.sinces, range.untils, range.indexes) as w (since, until, index)
         -- Every definition of a template has a step in each of its tasks: see
         -- docs/decisions/0023-conditional-steps-are-rows-from-the-start.md.
         cross join lateral (
@@ -152,6 +152,6 @@ begin
             offset 0
         ) a
     ) by_parent
-    order by step.place;
+    order by step.index;
 end
 $$;

@@ -8,7 +8,7 @@
 --            Otherwise `done <step before> <step after> <task state>`, then `readied` if its children became ready, and
 --            `any_ready` if any step of the task may have.
 -- Locks:     the task, skip locked; `patient` waits. Then by ordinal the step, its children, and the steps in progress:
---            a claim or a renewal holds one for a moment.
+--            waits for claims and renewals of them.
 -- Fence:     negative, so that no worker has it. The step takes it with the result: its worker's report is refused.
 create or replace function {schema}.operate_step(
     batch_id uuid, channels text[], payloads text[], patient boolean, operation {schema}.step_operation
@@ -24,7 +24,7 @@ declare
     step     record;
     applied  record;
     advanced record;
-    refusal  text;
+    rejection  text;
     operator_fence bigint;
     -- The step failed, and the task went on without it.
     passed   boolean;
@@ -58,7 +58,7 @@ begin
       and s.state not in ('not_created', 'skipped');
     passed := step.state = 'error' and coalesce(step.failure_strategy in ('continue_on_failure', 'isolate'), false);
 
-    refusal := case
+    rejection := case
         when task.state is null then
             case when exists (select from {schema}.task t where t.id = of_task) then 'locked' else 'no_task' end
         when step.ordinal is null then 'no_step'
@@ -71,8 +71,8 @@ begin
             where child.task_id = of_task and child.ordinal = any (step.children)
               and child.state not in ('not_created', 'pending', 'ready', 'skipped')) then 'following_begun'
         when operation.preview then format('done %s %s %s', step.state, step.state, task.state) end;
-    if refusal is not null then
-        outcomes := array[nullif(refusal, 'locked')];
+    if rejection is not null then
+        outcomes := array[nullif(rejection, 'locked')];
         backend := {schema}.finish_batch(batch_id, outcomes, '{}', '{}');
         return next;
         return;

@@ -1,6 +1,6 @@
--- Removes tasks that ended longer ago than their namespace keeps them, `most_tasks` at most, those that ended first;
--- and deletes the remaining rows of removed tasks, `most_rows` at most of each table.
--- Answers how many tasks were removed, and whether there is more to do. Several processes may run this at a time.
+-- Removes tasks whose retention is over, at most `most_tasks`, in the order of their ends; and deletes the remaining
+-- rows of removed tasks, at most `most_rows` per table. Returns how many tasks were removed, and whether there is more
+-- to do. Several processes may run this concurrently.
 -- Locks:    the tasks, skip locked, see functions/remove_tasks.sql. Nothing waits for them: only an operator writes to
 --           a task that has ended.
 -- Index:    task_ended of each namespace and state forwards; removed_task; then the primary keys, task_operation_task,

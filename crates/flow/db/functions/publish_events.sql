@@ -17,9 +17,9 @@ begin
         offset 0
     ) definition
     cross join unnest(case e.verdict when 'complete' then definition.success_events
-        else definition.failure_events end) with ordinality as event (name, place)
+        else definition.failure_events end) with ordinality as event (name, index)
     where e.verdict in ('complete', 'failed', 'part_failed')
-    order by e.task_id, e.ordinal, event.place;
+    order by e.task_id, e.ordinal, event.index;
 
     select array_agg(e.task_id), array_agg(e.ordinal), array_agg(case
                when e.verdict = 'part_failed' then 'part_failed'

@@ -1,11 +1,11 @@
--- Takes the due steps of a namespace, higher priorities first, to send them through another queue; and answers when the
--- next is due.
+-- Leases the due steps of a namespace to the publisher, higher priorities first, to send them to a queue; and returns
+-- when the next is due.
 -- number: that of the messages, unique to this call. A delivery with it may claim its step: see
 --         functions/claim_delivered.sql.
 -- Lease:  `lease_ms`, for as long as sending takes: if the process dies, the steps are due again after that. A step
 --         that was sent gets longer: see statements/sent_steps.sql. Sending is not charged as an attempt.
 -- Rows:   one per step; then one with next_due_ms alone. None if the namespace has another provider by now.
--- Locks:  the namespace, shared, so that a change of the provider sees what was taken; then steps, skip locked.
+-- Locks:  the namespace, shared, so that a change of the provider sees the leases; then steps, skip locked.
 -- Index:  step_due_in_namespace forwards, of the queues that have steps; then the primary key.
 -- Commit: synchronous_commit = off. A crash of the database may forget it: the steps are due again at once, and the
 --         messages that were sent for them are stale.

@@ -1,6 +1,6 @@
 -- Creates a namespace, unless it exists, and changes the given settings, in one transaction: a listener that is
 -- notified of the creation sees the final settings.
--- Null: unchanged, or as the template says. Of a retention, -1: for ever.
+-- Null: unchanged, or as the template says. Of a retention, -1: forever.
 -- Answers whether the template exists; if not, nothing was changed.
 create or replace function {schema}.put_namespace(
     of_name text, of_template text, of_description text, of_mode text, of_poll_ms integer, of_fallback boolean,

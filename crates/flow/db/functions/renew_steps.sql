@@ -22,51 +22,51 @@ begin
     if checkpoints is null then
         perform set_config('synchronous_commit', 'off', true);
     end if;
-    for place in 1 .. cardinality(tasks) loop
+    for index in 1 .. cardinality(tasks) loop
         -- A step that occurs twice in one batch is locked already.
         if patient then
             select s.slot into of_slot from {schema}.step s
-            where s.task_id = tasks[place] and s.ordinal = ordinals[place]
+            where s.task_id = tasks[index] and s.ordinal = ordinals[index]
             for update;
         else
             select s.slot into of_slot from {schema}.step s
-            where s.task_id = tasks[place] and s.ordinal = ordinals[place]
+            where s.task_id = tasks[index] and s.ordinal = ordinals[index]
             for update skip locked;
         end if;
-        locked[place] := found;
+        locked[index] := found;
         continue when not found;
         update {schema}.step s
         set due_at = greatest(s.due_at, least(
-                now() + leases_ms[place] * interval '1 ms', s.since + d.timeout_ms * interval '1 ms')),
+                now() + leases_ms[index] * interval '1 ms', s.since + d.timeout_ms * interval '1 ms')),
             -- The engine ends a lease that ends with the timeout: see functions/claim_steps.sql.
-            queue_id = case when now() + leases_ms[place] * interval '1 ms'
+            queue_id = case when now() + leases_ms[index] * interval '1 ms'
                 >= s.since + d.timeout_ms * interval '1 ms' then 0 else s.queue_id end
         from {schema}.definition d
-        where s.task_id = tasks[place] and s.ordinal = ordinals[place] and s.fence = fences[place]
+        where s.task_id = tasks[index] and s.ordinal = ordinals[index] and s.fence = fences[index]
           and s.state = 'in_progress'
-          and d.template_id = (select t.template_id from {schema}.task t where t.id = tasks[place])
+          and d.template_id = (select t.template_id from {schema}.task t where t.id = tasks[index])
           and d.ordinal = of_slot
           and (d.timeout_ms is null or s.since + d.timeout_ms * interval '1 ms' > now())
         returning concat_ws(' ', 'renewed', case when s.due_at >= s.since + d.timeout_ms * interval '1 ms'
             then ceil(extract(epoch from s.due_at - now()) * 1000)::bigint end)
         into result;
-        renewed[place] := result;
-        if result is not null and checkpoints[place] is not null then
+        renewed[index] := result;
+        if result is not null and checkpoints[index] is not null then
             insert into {schema}.step_data as stored (task_id, ordinal, checkpoint)
-            values (tasks[place], ordinals[place], checkpoints[place])
+            values (tasks[index], ordinals[index], checkpoints[index])
             on conflict (task_id, ordinal) do update set checkpoint = excluded.checkpoint;
         end if;
     end loop;
     outcomes := array(
         select case
-            when renewed[n.place] is not null then renewed[n.place]
-            when not locked[n.place] and exists (
+            when renewed[n.index] is not null then renewed[n.index]
+            when not locked[n.index] and exists (
                 select from {schema}.step s
                 where s.task_id = n.task_id and s.ordinal = n.ordinal and s.fence = n.fence
                   and s.state = 'in_progress') then null
             else 'lost' end
-        from unnest(tasks, ordinals, fences) with ordinality as n (task_id, ordinal, fence, place)
-        order by n.place);
+        from unnest(tasks, ordinals, fences) with ordinality as n (task_id, ordinal, fence, index)
+        order by n.index);
     backend := {schema}.finish_batch(batch_id, outcomes, channels, payloads);
     return next;
 end

@@ -1,7 +1,8 @@
 -- Creates tasks with all their steps.
--- tasks:    see the type new_task; the ids are made by the caller.
+-- tasks:    see the type new_task; the caller generates the ids.
 -- Queues:   must exist: see functions/open_queues.sql.
--- Outcomes: created; duplicate <task>: a task of the same identity exists. null: it existed, and was removed since.
+-- Outcomes: created; duplicate <task>: a task with the same identity exists. null: it existed, and was removed
+--           meanwhile.
 -- Locks:    none; it waits for a transaction that creates a task of the same identity.
 -- Cost:     linear in the steps.
 create or replace function {schema}.submit_tasks(

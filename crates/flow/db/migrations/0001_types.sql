@@ -79,7 +79,7 @@ create type {schema}.step_report as (
 -- What a report led to: the working set of functions/complete_steps.sql.
 create type {schema}.ended_step as (
     -- The position of its report.
-    place       integer,
+    index       integer,
     task_id     uuid,
     ordinal     integer,
     slot        integer,

@@ -14,7 +14,7 @@ create table {schema}.namespace (
     -- Incremented by every change. The sum over all namespaces tells a process whether its copy is current.
     version            bigint      not null default 1,
     created_at         timestamptz not null default now(),
-    -- How long ended tasks are kept; null: for ever. A failed task waits for an operator, so it is kept longer.
+    -- How long ended tasks are kept; null: forever. A failed task waits for an operator, so it is kept longer.
     retention_s        bigint               default 2592000,
     failed_retention_s bigint               default 7776000
 );

@@ -1,5 +1,6 @@
 /* announce */
--- Tells listeners outside: each payload ($2) goes to the channel ($1) beside it. A queue that is nearly full is left to
--- what matters.
+-- Notifies outside listeners: channels ($1) and their payloads ($2). While the notification queue is nearly full,
+--                             nothing
+-- is sent.
 select pg_notify(n.channel, n.payload) from unnest($1::text[], $2::text[]) as n (channel, payload)
     where pg_notification_queue_usage() < 0.9

@@ -1,7 +1,6 @@
 /* announce_queue */
--- Tells listeners outside that a queue of PGMQ ($2) was made for a namespace ($1), if that announces: on the channel
--- $3.
--- Sends nothing while the queue of notifications is nearly full.
+-- Notifies outside listeners, on a channel ($3), that a PGMQ queue ($2) was created for a namespace ($1), if the
+-- namespace has announcements. While the notification queue is nearly full, nothing is sent.
 -- Index: the name of the namespace.
 select pg_notify(
     $3, json_build_object('queue_name', $2::text, 'namespace', left(n.name, 1000), 'created_at', now())::text)

@@ -1,5 +1,5 @@
 /* await_task */
--- How a task ($1) stands for who waits for its end, and a mark ($2, in milliseconds) if it has not come: see
+-- Waits for the end of a task ($1): marks it as watched ($2, in milliseconds) unless it has ended: see
 -- functions/await_task.sql.
 -- Rows: one.
 select {schema}.await_task($1, $2)

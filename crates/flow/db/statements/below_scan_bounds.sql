@@ -1,6 +1,6 @@
 /* below_scan_bounds */
--- The first step of each queue ($1, ids) that is due before its scan bound ($2, in microseconds of the Unix epoch):
--- functions/claim_steps.sql does not read it. With 0 as the number of the name, an id is a namespace queue.
+-- The first step of each queue ($1, ids) below its scan lower bound ($2, in microseconds since the Unix epoch), which
+-- functions/claim_steps.sql does not read. With 0 as the number of the name, an id is a namespace queue.
 -- Rows:  the queues that have such a step, and when it was due.
 -- Index: step_due_in_namespace and step_due_in_queue forwards. Beside a transaction of five minutes and 5 000 steps per
 --        second it reads two million dead entries in a second, which is why no claim waits for it.

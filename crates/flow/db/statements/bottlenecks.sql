@@ -1,10 +1,10 @@
 /* bottlenecks */
--- Where these tasks ($1) spent their time that were made since a time ($2), by step: those that took longest altogether
--- first, $4 at most. Of their attempts $3 at most are looked at.
+-- Where tasks ($1) created since a time ($2) spent their time, by step: the longest total time first, at most $4. Reads
+-- at most $3 attempts.
 -- Index: primary keys; a range for the attempts of each task. Lookups are fenced: see
---        docs/decisions/0024-fenced-lookups.md. Only parts beyond the first have other numbers than their definition,
---        and only their steps are looked up. 10 000 tasks of 1 000 000, one of 10 000 steps among them: 101 000 pages,
---        0.4 s; a join with all steps read 280 230, and 10 s with the plan of a small table.
+--        docs/decisions/0024-fenced-lookups.md. Only parts beyond the first have ordinals other than their
+--        definition's, so only their steps are read. 10 000 tasks of 1 000 000, one of 10 000 steps among them: 101 000
+--        pages, 0.4 s; a join with all steps read 280 230, and 10 s with the plan of a small table.
 with seen as materialized (
     select t.id, t.template_id
     from unnest($1::uuid[]) as i (id)

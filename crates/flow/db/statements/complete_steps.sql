@@ -8,12 +8,12 @@ from {schema}.complete_steps($1, $2, $3, $4, array(
     select row(
         report.task_id, report.ordinal, report.fence, report.report, report.body, report.delay_ms,
         report.template_id, report.slot,
-        ($14::integer[])[coalesce(($13::integer[])[report.place - 1], 0) + 1:($13::integer[])[report.place]],
-        ($16::text[])[coalesce(($15::integer[])[report.place - 1], 0) + 1:($15::integer[])[report.place]]
+        ($14::integer[])[coalesce(($13::integer[])[report.index - 1], 0) + 1:($13::integer[])[report.index]],
+        ($16::text[])[coalesce(($15::integer[])[report.index - 1], 0) + 1:($15::integer[])[report.index]]
     )::{schema}.step_report
     from unnest(
         $5::uuid[], $6::integer[], $7::bigint[], $8::text[], $9::text[], $10::bigint[], $11::integer[], $12::integer[]
     ) with ordinality as report (
-        task_id, ordinal, fence, report, body, delay_ms, template_id, slot, place)
-    order by report.place
+        task_id, ordinal, fence, report, body, delay_ms, template_id, slot, index)
+    order by report.index
 ))

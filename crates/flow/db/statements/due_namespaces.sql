@@ -1,11 +1,11 @@
 /* due_namespaces */
--- Which of these sources have a step that is due, as places from 1. A source is a namespace ($1) and its steps by name;
--- `lasts` ($2) says where the names ($3) of each end, and `every` ($4) that it is about all names but those.
--- Index: step_due_in_namespace, if it is about all names; else step_due_in_queue. Those queues that have steps.
-select q.place::integer
+-- Which of some sources have a due step, as indexes from 1. A source is a namespace ($1) with step names ($3); `lasts`
+-- ($2) says where the names of each end. With `every` ($4) it is all names except these.
+-- Index: step_due_in_namespace for all names, otherwise step_due_in_queue; only queues that have steps.
+select q.index::integer
 from (
-    select q.namespace, q.every, q.place, ($3::text[])[coalesce(($2::integer[])[q.place - 1], 0) + 1:q.last] as names
-    from unnest($1::text[], $2::integer[], $4::boolean[]) with ordinality as q (namespace, last, every, place)
+    select q.namespace, q.every, q.index, ($3::text[])[coalesce(($2::integer[])[q.index - 1], 0) + 1:q.last] as names
+    from unnest($1::text[], $2::integer[], $4::boolean[]) with ordinality as q (namespace, last, every, index)
 ) q
 join {schema}.namespace n on n.name = q.namespace
 where exists (

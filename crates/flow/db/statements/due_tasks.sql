@@ -1,5 +1,5 @@
 /* due_tasks */
--- Tasks whose lifecycle limits may have passed, $1 at most, and in the last row when the next one is due: 0 if there
+-- Tasks whose lifecycle limits may have passed, at most $1; and in the last row when the next one is due: 0 if there
 -- are more.
 -- Index: task_due.
 (select t.id, null::float8 as next_due_ms

@@ -1,6 +1,6 @@
 /* ended_leases */
--- The steps whose leases the engine has to end, $1 at most, and in the last row when the next one ends: 0 if there are
--- more.
+-- The steps whose leases have ended and that the engine handles, at most $1; and in the last row when the next lease
+-- ends: 0 if there are more.
 -- Index: step_due_in_queue of queue 0.
 (select s.task_id, s.ordinal, s.fence, t.template_id, s.slot, null::float8 as next_due_ms
  from (

@@ -1,8 +1,7 @@
 /* expired_tasks */
--- Whether tasks have ended longer ago than their namespaces keep them, or rows of removed ones are left; and in the
--- last row when the next task may be.
--- Where none has ended yet, none is due before one that would end now: that is when to look again.
--- Rows:  one if there are, $1 at most; then one of nulls but for next_due_ms.
+-- Whether there are tasks whose retention is over, or rows of removed tasks; and in the last row when the retention of
+-- the next task is over. If no task has ended, that is the retention of a task that would end now.
+-- Rows:  one if there are, at most $1; then one with only next_due_ms.
 -- Index: task_ended, the first of each namespace and state; removed_task. So it reads as much beside a million ended
 --        tasks as beside a few: retention::looking_for_expired_tasks_reads_a_few_pages.
 with first as materialized (

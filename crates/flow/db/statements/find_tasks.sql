@@ -1,9 +1,9 @@
 /* find_tasks */
--- Tasks of a namespace ($1), in some states ($2), of a correlation ($3), with a tag ($7), newest first; null:
--- of all. Before one ($4) and not before another ($5), $6 at most.
--- Rows:  their ids. Of a correlation or a tag, those in whatever state and namespace.
--- Index: task_detail_correlation; task_detail_tags, everything with the tag, so this is for tags that are rare: 20 of
---        1 000 000 take 25 pages; else task_listed, a range for each namespace and state; else the primary key
+-- Tasks of a namespace ($1), in some states ($2), with a correlation ($3) or a tag ($7), newest first; null: any. Ids
+-- less than $4 and not less than $5, at most $6.
+-- Rows:  their ids. With a correlation or a tag, the state and the namespace are not compared.
+-- Index: task_detail_correlation; task_detail_tags, which reads all tasks with the tag, so it is for rare tags: 20 of
+--        1 000 000 take 25 pages; task_listed, a range for each namespace and state; otherwise the primary key
 --        backwards.
 (select k.task_id as id
  from {schema}.task_detail k

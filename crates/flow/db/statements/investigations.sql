@@ -1,14 +1,14 @@
 /* investigations */
--- The list of investigations, newest first: one ($1); those of a task ($4); else those before a number ($2). Of a
--- namespace ($3), for a reason ($5), open or not ($6), $7 at most, and no more than fit into $9 bytes of snapshots, but
--- one at least: a snapshot has the error of a step. $8 entries are looked at, at most.
--- Rows:  `looked_at`: how many entries were looked at, and `edge`: the number of the last of them. `matched`: how many
---        of those fit the filter, $7 at most. One row without an entry if none does.
+-- A page of investigations, newest first: one ($1), those of a task ($4), or those before an id ($2). Filter: namespace
+-- ($3), reason ($5), open or not ($6). At most $7, and at most $9 bytes of snapshots, but at least one. Scans at most
+-- $8.
+-- Rows:  one per investigation, or one without. `scanned_rows`: how many were scanned, `edge`: the id of the last of
+--        them, `matched`: how many of them match, at most $7.
 -- Index: the primary key backwards; investigation_task; investigation_newest_open. Lookups are fenced: see
 --        docs/decisions/0024-fenced-lookups.md.
 -- Pages: beside 1 000 000 entries and tasks, 100 entries 1 216; 100 that are open 2 002; none of a namespace 40 205, in
 --        0.04 s (7 021 603 and 2.7 s without $8).
-with looked as materialized (
+with scanned as materialized (
     (select i.id, i.task_id, i.reason, i.resolved_at from {schema}.investigation i
      where $1::bigint is not null and i.id = $1)
     union all
@@ -25,8 +25,8 @@ with looked as materialized (
      where $1::bigint is null and $4::uuid is null and $6 is not true and i.id < coalesce($2, 9223372036854775807)
      order by i.id desc limit $8)
 )
-select e.looked_at, e.edge, i.*
-from (select count(*) as looked_at, min(l.id) as edge from looked l) e
+select e.scanned_rows, e.edge, i.*
+from (select count(*) as scanned_rows, min(l.id) as edge from scanned l) e
 left join lateral (
     select r.* from (
         select k.id, k.task_id, n.name as namespace, p.name, p.version, k.reason, w.snapshot, w.created_at,
@@ -36,7 +36,7 @@ left join lateral (
                sum(octet_length(w.snapshot)) over fitting as bytes
         from (
             select l.*, t.namespace_id, t.template_id
-            from looked l
+            from scanned l
             cross join lateral (
                 select t.namespace_id, t.template_id from {schema}.task t where t.id = l.task_id offset 0) t
             where ($3::text is null or t.namespace_id = (select o.id from {schema}.namespace o where o.name = $3))

@@ -1,3 +1,3 @@
 /* limit_steps */
--- Limits how many steps may be under way at once: see functions/limit_steps.sql.
+-- Limits how many steps may be in progress at once: see functions/limit_steps.sql.
 select {schema}.limit_steps($1, $2, $3)

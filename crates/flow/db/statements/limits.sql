@@ -1,5 +1,5 @@
 /* limits */
--- The limits, all or those of a namespace ($1), and how many steps are under way.
+-- The limits of a namespace ($1; null: of all), and the number of steps in progress.
 select n.name as namespace, m.name as step, m.max_running, m.running
 from {schema}.step_limit m
 join {schema}.namespace n on n.id = m.namespace_id

@@ -1,6 +1,6 @@
 /* mark_watched */
--- Has every change of a task ($1) notify, for a while ($2, in milliseconds) or twice that. Nothing is written if
--- another client is registered for long enough, or if the task has ended.
+-- Marks a task ($1) as watched: every change notifies for $2 milliseconds, or twice that. Nothing is written if the
+-- mark of another client lasts long enough, or if the task has ended.
 -- Rows:  one, if there is such a task.
 -- Locks: the task's, if it is written; a change after that notifies, and one before it is seen by the client.
 with marked as (

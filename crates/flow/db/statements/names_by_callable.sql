@@ -1,7 +1,6 @@
 /* names_by_callable */
--- The names of steps in some namespaces ($1) whose handlers are called by one of these names ($2); $3 at most. With
--- each,
--- another callable that the same name stands for in one of these namespaces, and in which template; null: none.
+-- The names of steps in some namespaces ($1) that have one of some callables ($2), at most $3; each with another
+-- callable that the name has in one of these namespaces, and the template; null: none.
 -- Index: definition_callable and definition_name; then the primary keys of templates and namespaces.
 select distinct on (d.name) d.name, o.callable as other_callable, o.template as other_template
 from {schema}.definition d

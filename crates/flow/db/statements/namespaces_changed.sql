@@ -1,3 +1,3 @@
 /* namespaces_changed */
--- A number that is another one after every change of a namespace.
+-- A number that changes with every change of a namespace.
 select coalesce(sum(n.version), 0)::bigint from {schema}.namespace n

@@ -1,6 +1,6 @@
 /* newest_steps */
 -- The due time of the newest step that can be received in a namespace ($1), in microseconds of the Unix epoch; null:
--- there is none. What was sent is due when it is sent again.
+-- there is none. A step that was sent is due when it is sent again.
 -- Index: step_due_in_namespace backwards, of the queues that have steps.
 select (extract(epoch from max(s.due_at)) * 1000000)::bigint
 from {schema}.namespace n

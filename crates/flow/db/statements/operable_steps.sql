@@ -1,8 +1,8 @@
 /* operable_steps */
--- The steps that an operation of many is about, in order of their tasks; and with each how many there are, counted up
--- to $13 beyond those. $1 namespace, $2 template, $3 version, $4 state of the task as people see it, $5 name of the
--- definition, $6 text within the step's last error, $7 and $8 created from and before, $9 tasks uuid[]: null for any.
--- $10 states of steps text[]. $11 whether only those that their tasks cannot go on without. $12 rows at most.
+-- The steps that a bulk operation selects, ordered by task; each with the number of all that match, counted up to $13
+-- beyond these. $1 namespace, $2 template, $3 version, $4 public state of the task, $5 name of the definition, $6 text
+-- in the step's last error, $7 and $8 created from and before, $9 tasks uuid[]: null for any. $10 states of steps
+-- text[]. $11 whether only steps that block their tasks. At most $12 rows.
 -- Index: task_failed if only those, else task_listed, a range for each namespace and state; a range for the steps of
 --        each task; then primary keys, fenced.
 select o.id, o.template_id, o.slot, o.part, count(*) over () as matched

@@ -1,8 +1,8 @@
 /* operable_tasks */
--- The tasks that an operation of many is about, in order; and with each how many there are, counted up to $12 beyond
--- those. $1 namespace, $2 template, $3 version, $4 state as people see it, $5 name of a definition that has a step, $6
--- text within the last error of a step, $7 and $8 created from and before, $9 tasks uuid[]: null for any. $10 states
--- text[]. $11 rows at most.
+-- The tasks that a bulk operation selects, in order; each with the number of all that match, counted up to $12 beyond
+-- these. $1 namespace, $2 template, $3 version, $4 public state, $5 name of a definition that has a step, $6 text in
+-- the last error of a step, $7 and $8 created from and before, $9 tasks uuid[]: null for any. $10 states text[]. At
+-- most $11 rows.
 -- Index: task_listed, a range for each namespace and state; then primary keys, fenced. 200 open tasks among 1 000 000:
 --        211 pages, where 23 601 were read with the state as a text.
 select o.id, count(*) over () as matched

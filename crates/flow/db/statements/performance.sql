@@ -1,5 +1,5 @@
 /* performance */
--- How these tasks ($1) went that were made since a time ($2), by template; of their attempts $3 at most are looked at.
+-- Outcomes and durations of tasks ($1) created since a time ($2), by template. Reads at most $3 attempts.
 -- Index: primary keys; a range for the attempts of each. Lookups are fenced: see docs/decisions/0024-fenced-lookups.md.
 with seen as materialized (
     select t.id, t.template_id, t.state, extract(epoch from t.ended_at - t.created_at) * 1000 as took

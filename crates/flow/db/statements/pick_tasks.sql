@@ -1,9 +1,9 @@
 /* pick_tasks */
--- Of these tasks ($1) those of a namespace ($2), in some states ($3), of a name ($4), version ($5), priority
--- ($6), tag ($7), correlation ($8) and initiator ($9), made after a time ($10) and before another ($11); null: of all.
--- Newest first, $12 at most. With how many of their steps are where, at one moment.
+-- Those of some tasks ($1) that match: namespace ($2), states ($3), template ($4) and version ($5), priority ($6), tag
+-- ($7), correlation ($8), initiator ($9), created after ($10) and before ($11); null: any. Newest first, at most $12,
+-- each with the number of its steps by state, in one snapshot.
 -- Index: primary keys; a range for the steps of each. Lookups are fenced: see docs/decisions/0024-fenced-lookups.md.
---        Definitions are looked up of failed steps only: a task of 10 000 steps takes 667 pages, where it took 30 664.
+--        Definitions are read for failed steps only: a task of 10 000 steps takes 667 pages, where it took 30 664.
 with picked as materialized (
     select t.id, t.state, t.template_id, t.priority, t.created_at, t.updated_at, t.ended_at, n.name as namespace,
         p.name, p.version,

@@ -1,7 +1,6 @@
 /* put_namespace_template */
--- What namespaces begin with that name this template ($1): mode ($2), pause between questions ($3), fallback ($4),
--- provider ($5), announcements ($6), and for how many seconds tasks are kept ($7) and those
--- that failed ($8); null: for ever.
+-- Creates or replaces a namespace template ($1): mode ($2), poll interval ($3), fallback ($4), provider ($5),
+-- announcements ($6), retention of tasks ($7) and of failed tasks ($8) in seconds; null: forever.
 insert into {schema}.namespace_template as t (
     name, mode, poll_ms, fallback, provider, announces, retention_s, failed_retention_s
 )

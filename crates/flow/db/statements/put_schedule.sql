@@ -3,7 +3,7 @@
 -- null: there was none), and notifies ($1 channels, $2 payloads).
 -- $7 template  $8 version  $9 context  $10 priority  $11 tags  $12 cron  $13 time zone  $14 at  $15 missed
 -- $16 grace in seconds  $17 paused  $18 next tick, null: none
--- Rows: one with its id; none if it was changed since.
+-- Rows: one with its id; none if it was changed meanwhile.
 with stored as (
     insert into {schema}.schedule as s (
         id, namespace_id, name, template_name, template_version, context, priority, tags, cron, time_zone, at, missed,

@@ -1,6 +1,6 @@
 /* receive_steps */
--- The steps of some names ($2) in the namespaces beside them ($1) that are due, $3 at most: what a claim now
--- would find. Nothing is taken.
+-- The due steps with some names ($2), each in a namespace ($1), at most $3: those that a claim would find. Nothing is
+-- claimed.
 -- Index: step_due_in_queue of the queues that have steps.
 select s.task_id, s.ordinal, n.name as namespace, q.step, ((l.queue_id & 65535) - 32768)::smallint as priority,
     s.attempt

@@ -1,10 +1,10 @@
 /* sent_steps */
--- Gives steps ($1: tasks, $2: ordinals) whose messages ($3: numbers) have been sent until they are sent again, if
--- nobody has claimed them by then: $4 milliseconds, or as long again as they have been ready. Until this they were
--- leased to who sends them, for seconds: see functions/publish_steps.sql.
--- Locks:  the steps, skip locked: a step that another transaction has locked is being claimed, or sent again in vain.
+-- Sets when sent steps ($1: tasks, $2: ordinals, $3: numbers of their messages) are sent again if they are still
+-- unclaimed: after $4 milliseconds, or as long again as they have been ready. Until now they were leased to the
+-- publisher, for seconds: see functions/publish_steps.sql.
+-- Locks:  the steps, skip locked: a step that another transaction has locked is being claimed, or sent twice.
 -- Index:  the primary key.
--- Commit: as everywhere else. A crash that forgets it has the steps sent again.
+-- Commit: synchronous. If a crash loses it, the steps are sent again.
 with mine as materialized (
     select s.task_id, s.ordinal
     from unnest($1::uuid[], $2::integer[], $3::bigint[]) as n (task_id, ordinal, number)

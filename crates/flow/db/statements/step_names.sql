@@ -1,6 +1,6 @@
 /* step_names */
--- The names of the steps of some namespaces ($1) of which there are any that wait, but those that are left out ($2); of
--- these names only ($3), unless it is null.
+-- The names of steps in some namespaces ($1) of which any are due or leased, except some names ($2); only of some names
+-- ($3; null: of all).
 -- Index: step_due_in_queue of the queues that have steps.
 select distinct n.name as namespace, k.name as step
 from {schema}.namespace n

@@ -8,13 +8,13 @@ from {schema}.submit_tasks($1, $2, $3, $4, array(
     select row(
         new.id, new.template_id, new.priority, new.identity, new.limit_ms, new.context, new.initiator,
         new.source_system, new.reason, new.correlation_id, new.parent_correlation_id, new.idempotency_key,
-        ($18::text[])[coalesce(($17::integer[])[new.place - 1], 0) + 1:($17::integer[])[new.place]]
+        ($18::text[])[coalesce(($17::integer[])[new.index - 1], 0) + 1:($17::integer[])[new.index]]
     )::{schema}.new_task
     from unnest(
         $5::uuid[], $6::integer[], $7::smallint[], $8::uuid[], $9::bigint[], $10::text[], $11::text[], $12::text[],
         $13::text[], $14::text[], $15::text[], $16::text[]
     ) with ordinality as new (
         id, template_id, priority, identity, limit_ms, context, initiator, source_system, reason, correlation_id,
-        parent_correlation_id, idempotency_key, place)
-    order by new.place
+        parent_correlation_id, idempotency_key, index)
+    order by new.index
 ))

@@ -1,10 +1,9 @@
 /* task_attempts */
--- The attempts at the step of a definition ($2) and part ($3) of a task ($1), among the ordinals from $4 to $5, in
--- order, the one under way included: those after the first $6, $7 at most, and no more than fit into $8 bytes of
--- results and errors, but one at least.
--- Rows:  one per attempt. `total`: how many there are. One without an attempt if there is none on this page; none if
---        there is no such step.
--- Index: primary keys; of all attempts at the step the times, and of the page what came of them.
+-- A page of the attempts of a step, given by task ($1), definition ($2) and part ($3), with an ordinal from $4 to $5;
+-- in order, including one in progress. Skips the first $6. At most $7, and at most $8 bytes of results and errors, but
+-- at least one.
+-- Rows:  one per attempt, or one without; none if there is no such step. `total`: the number of attempts.
+-- Index: primary keys. The times of all attempts are read, and the results of those on the page.
 with tried as materialized (
     select s.task_id, s.ordinal, a.*,
            row_number() over (order by coalesce(a.claimed_at, a.ended_at), a.ended_at, a.fence) as nth

@@ -1,5 +1,5 @@
 /* task_detail */
--- What does not change about a task ($1).
+-- The part of a task ($1) that never changes.
 -- Index: primary keys.
 select t.template_id, t.priority, t.created_at,
        k.context, k.initiator, k.source_system, k.reason, k.tags, k.correlation_id, k.parent_correlation_id

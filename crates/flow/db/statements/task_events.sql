@@ -1,7 +1,7 @@
 /* task_events */
--- What listeners are told about tasks ($1): state, priority, how many steps can be claimed and their names, the last
--- change, and whether their namespace announces. A step that was sent through another queue can be claimed, although it
--- is due only when it is to be sent again.
+-- The state of tasks ($1) as it is announced: state, priority, the number and names of claimable steps, the last
+-- change, and whether their namespace has announcements. A step that was sent to a queue is claimable, although it is
+-- due only when it is to be sent again.
 -- Rows:  one per task that exists.
 -- Index: primary keys; the steps of these tasks.
 select t.id, n.name as namespace, t.priority, t.state::text as state,

@@ -1,7 +1,6 @@
 /* task_history */
--- Everything that the history of a task ($1) is derived from, in one snapshot.
--- Rows:  one for each attempt at each step that was created, and one for a step without attempts; one without a step if
---        there is none.
+-- The rows from which the history of a task ($1) is derived, in one snapshot.
+-- Rows:  one per attempt of each created step, one for a step without attempts; one without a step if there is none.
 -- Index: primary keys; a range for the steps, and one for their attempts; task_operation_task.
 select t.state::text as task_state, t.created_at, greatest(t.ended_at, o.operated_at) as task_ended_at,
        now() as read_at, s.ordinal, s.part, d.name,

@@ -1,13 +1,12 @@
 /* task_steps */
--- How a task ($1) and its steps stand, at one moment: how many steps are where, and a page of them, in the order of
--- their definitions and parts, after a definition ($2) and part ($3; 0 if it has none), $4 at most, and no more than
--- fit into $5 bytes of values, but one at least. Only ordinals from $6 to $7: of one step, whose counts mean nothing.
--- Rows:  one for each step of the page that has come to be, and one without a step if there is none. `rest`: how many
---        steps there are after $2 and $3.
+-- The state of a task ($1), the number of its steps by state, and a page of its steps, in one snapshot. The page has
+-- the steps after a definition ($2) and part ($3; 0: none), ordered by definition and part: at most $4, and at most $5
+-- bytes of values, but at least one step. Only ordinals from $6 to $7 are read; the counts are of these.
+-- Rows:  one per created step of the page, or one without a step. `rest`: the number of steps after $2 and $3.
 -- Index: primary keys; a range for the steps. Of the page only, results, errors, inputs and checkpoints are looked up,
 --        fenced: see docs/decisions/0024-fenced-lookups.md.
 -- Pages: beside 1 000 000 tasks, of a task of 10 000 steps the first 1 000 take 21 564 (all of them took 129 564), and
---        one by its place 21 (9 576).
+--        one by its position 21 (9 576).
 with seen as materialized (
     select s.task_id, s.ordinal, s.slot, s.part, s.state, s.attempt, s.worker, s.ready_at, s.since, s.due_at, s.fence
     from {schema}.step s

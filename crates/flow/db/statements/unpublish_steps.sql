@@ -1,6 +1,6 @@
 /* unpublish_steps */
--- Makes steps ($1: tasks, $2: ordinals) due again whose messages ($3: numbers) could not be sent, unless they were
--- claimed since.
+-- Makes steps ($1: tasks, $2: ordinals) due again if their messages ($3: numbers) could not be sent, unless they were
+-- claimed meanwhile.
 -- Locks: the steps, skip locked: a step that another transaction holds is sent again when its lease ends.
 -- Index: the primary key.
 with unsent as (

@@ -3,8 +3,8 @@
 -- that changed lately.
 -- Rows:  their positions, from zero.
 -- Index: primary keys; a range for the steps of those whose every change is watched.
-select (w.place - 1)::integer
-from unnest($1::uuid[], $2::boolean[]) with ordinality as w (task_id, every_change, place)
+select (w.index - 1)::integer
+from unnest($1::uuid[], $2::boolean[]) with ordinality as w (task_id, every_change, index)
 join {schema}.task t on t.id = w.task_id
 where t.state <> 'open'
    or w.every_change and (t.updated_at > now() - interval '10 minutes' or exists (

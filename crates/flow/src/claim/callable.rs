@@ -1,9 +1,10 @@
-//! Claiming steps by what carries them out, instead of by their names.
+//! Claiming steps by their callables instead of their names.
 //!
-//! Steps wait by their names. So a claim by callables is one by the names that stand for them in the templates of its namespaces. A name that stands for another callable as well cannot be claimed like
-//! this: the worker would get steps that it cannot carry out. That is an error and not an empty answer, because the steps would wait for ever without anybody noticing.
+//! The step table knows only names. So a claim by callables looks up the step names that have these callables in the
+//! templates of its namespaces. A name that also has another callable is an error: the worker would get steps that it
+//! has no handler for. If it were skipped instead, its steps would wait forever, unnoticed.
 //!
-//! A template that is registered while a worker waits counts at once: registering wakes the followers of namespaces.
+//! A template that is registered while a worker waits takes effect at once: registering wakes the claim.
 
 use sqlx::Row;
 use tokio::time::{Instant, sleep_until};
@@ -14,22 +15,23 @@ use crate::flow::{Flow, Inner};
 use crate::name;
 
 impl Flow {
-    /// Claims up to `want` steps that are carried out by one of these callables, as [`Flow::claim`] does. The claimant names no steps.
+    /// Claims up to `want` steps with one of these callables, as [`Flow::claim`] does. The request must not name steps.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a claimant or callables that are invalid, and if the name of such a step stands for another callable as well; else the engine's or the database's.
+    /// [`Error::Invalid`] for an invalid parameter, and if a step name also has another callable; otherwise an error of
+    /// the engine or the database.
     ///
     /// # Cancel safety
-    /// Dropping the future gives back whatever was claimed for it, uncharged.
+    /// Dropping the future releases the steps that were claimed for it; the attempt is not counted.
     pub async fn claim_callables(
         &self,
-        claimant: &ClaimRequest,
+        request: &ClaimRequest,
         callables: &[String],
         want: usize,
         deadline: Option<Instant>,
     ) -> Result<Vec<ClaimedStep>> {
-        claimant.check()?;
-        if claimant.steps.is_some() {
+        request.check()?;
+        if request.steps.is_some() {
             return Err(Error::invalid("callables", "cannot be combined with `steps`: give one of them"));
         }
         if !(1..=NAMES_MAX).contains(&callables.len()) {
@@ -37,17 +39,17 @@ impl Flow {
             return Err(Error::invalid("callables", reason));
         }
         callables.iter().try_for_each(|callable| name::check("callables", callable))?;
-        let mut known = self.inner.known_namespaces().await?;
+        let mut known = self.inner.watch_namespaces().await?;
         loop {
             known.borrow_and_update();
-            let names = self.inner.names_of(callables, &claimant.namespaces).await?;
+            let names = self.inner.names_of(callables, &request.namespaces).await?;
             let named = !names.is_empty();
-            let claimant = ClaimRequest { steps: Some(names), ..claimant.clone() };
+            let request = ClaimRequest { steps: Some(names), ..request.clone() };
             let claim = async {
                 if named {
-                    return self.claim(&claimant, want, deadline).await;
+                    return self.claim(&request, want, deadline).await;
                 }
-                // No template has such a step yet.
+                // No template has such a step so far.
                 if let Some(deadline) = deadline {
                     sleep_until(deadline).await;
                 }
@@ -63,13 +65,13 @@ impl Flow {
 }
 
 impl Inner {
-    /// The names that stand for these callables in these namespaces, and for nothing else.
+    /// The step names that have these callables in these namespaces, and no others.
     async fn names_of(&self, callables: &[String], namespaces: &[String]) -> Result<Vec<String>> {
         let most = NAMES_MAX as i64 + 1;
         let query = || sqlx::query(&self.sql.names_by_callable).bind(namespaces).bind(callables).bind(most);
         let rows = self.db.ask("find steps by their callables", query).await?;
         if rows.len() > NAMES_MAX {
-            let reason = format!("stand for more than {NAMES_MAX} names of steps; claim fewer callables at a time");
+            let reason = format!("must have at most {NAMES_MAX} step names together; claim fewer callables at a time");
             return Err(Error::invalid("callables", reason));
         }
         let mut names = Vec::with_capacity(rows.len());
@@ -78,7 +80,8 @@ impl Inner {
             if let Some(other) = row.try_get::<Option<String>, _>("other_callable")? {
                 let template: String = row.try_get("other_template")?;
                 let reason = format!(
-                    "step {name:?} also stands for callable {other:?}, in template {template}; claim that callable as well, or claim by the names of steps"
+                    "step {name:?} also has callable {other:?}, in template {template}: \
+                     claim that callable as well, or claim by step names"
                 );
                 return Err(Error::invalid("callables", reason));
             }

@@ -1,17 +1,18 @@
-//! Claiming steps for workers, with all that their handlers need.
+//! Claiming steps for workers, with everything that their handlers need.
 
-pub(crate) mod below_bounds;
 pub(crate) mod callable;
-pub(crate) mod limit;
+pub(crate) mod full_scan;
+pub(crate) mod release;
 pub(crate) mod renew;
+pub(crate) mod response_size;
 mod routes;
 pub(crate) mod token;
-pub(crate) mod unanswered;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use reveille_pg::{Database, Schema, Sql};
 use reveille_wake::{Channel, Claim, PollRequest, PollResult, Scan, ScanBounds, Topic};
 use serde_json::value::RawValue;
@@ -19,118 +20,119 @@ use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 use tokio::time::Instant;
 
-use crate::claim::below_bounds::{BelowBounds, lately_found};
+use crate::claim::full_scan::{FullScans, lately_found};
+use crate::claim::release::Releases;
+use crate::claim::response_size::ClaimResponse;
 use crate::claim::token::Token;
-use crate::claim::unanswered::{UnansweredClaims, locked};
 use crate::error::{Error, Result};
-use crate::event_driven::Meter;
+use crate::events::Meter;
 use crate::flow::Flow;
 use crate::name::{self, of_namespace, of_step};
-use crate::response_size::ClaimResponse;
 
-/// Steps that one claim takes at most.
+/// The most steps of one claim.
 pub(crate) const WANT_MAX: usize = 1_000;
-/// Namespaces, and names of steps, that one worker names at most.
+/// The most namespaces, and step names, of one worker.
 pub(crate) const NAMES_MAX: usize = 1_000;
-/// Topics that one waiter is rung by at most: they are subscribed to one by one while everybody waits. Beyond it, whatever happens in its namespaces rings it.
+/// The most topics of one waiter: subscribing takes a lock per topic. A waiter with more subscribes to its namespaces.
 const TOPICS_MAX: usize = 10_000;
-/// Sources whose lanes are remembered; beyond it all are forgotten, and read from their beginning once.
+/// Keys whose queues are remembered; beyond it all are forgotten, and make one full scan each.
 const SOURCES_MAX: usize = 1_000;
-/// For how long after a step was found it is not waited for a look that reads everything: see [`ScanBounds::defer_full_scans`].
+/// How long after a step was found a claim defers its full scans: see [`ScanBounds::defer_full_scans`].
 const BUSY: Duration = Duration::from_millis(500);
 /// The longest lease, and the shortest.
 pub(crate) const LEASE_MAX: Duration = Duration::from_secs(86_400);
 pub(crate) const LEASE_MIN: Duration = Duration::from_millis(100);
 
-/// Somebody who claims steps.
+/// What a worker claims.
 #[derive(Debug, Clone)]
 pub struct ClaimRequest {
-    /// What it is called, in the history of what it does.
+    /// The worker's name, shown in the history.
     pub name: String,
-    /// In which namespaces.
+    /// The namespaces to claim from.
     pub namespaces: Vec<String>,
-    /// On the steps of these names; `None`: on all.
+    /// The names of the steps to claim; `None`: all.
     pub steps: Option<Vec<String>>,
-    /// For how long it has a step before it has to say that it is still alive.
+    /// The lease: how long the worker holds a step without a heartbeat.
     pub lease: Duration,
 }
 
-/// A step to work on.
+/// A claimed step.
 #[derive(Debug)]
 pub struct ClaimedStep {
-    /// What to present when it has ended.
+    /// Identifies the claim; reports and heartbeats must present it.
     pub token: Token,
     /// The task's namespace.
     pub namespace: String,
     /// The step's name.
     pub name: String,
-    /// By which it is claimed: a part of a batch has a number beside it.
+    /// The name in the template, by which the step is claimed. The name of a part also has its number.
     pub(crate) definition: String,
-    /// The engine watches its lease.
+    /// Whether the engine watches the end of its lease.
     guarded: bool,
-    /// What carries it out.
+    /// The callable of its handler.
     pub callable: String,
-    /// What that is told beside its inputs.
+    /// The handler's settings.
     pub initialization: Box<RawValue>,
-    /// Which attempt this is, from 1.
+    /// The number of this attempt, from 1.
     pub attempt: u32,
-    /// How many there are.
+    /// The most attempts of the step.
     pub max_attempts: u32,
-    /// For how long it is this worker's, unless it says that it is still alive.
+    /// How long the worker holds the step without a heartbeat.
     pub lease: Duration,
-    /// How long this attempt may take.
+    /// The longest duration of this attempt.
     pub timeout: Option<Duration>,
-    /// What the task works on.
+    /// The task's context.
     pub context: Box<RawValue>,
-    /// What the task belongs to.
+    /// The task's correlation id.
     pub correlation_id: Option<String>,
-    /// What this part of a batch is to work on.
+    /// The input of a part of a batch.
     pub input: Option<Box<RawValue>>,
-    /// How far an attempt before it has come.
+    /// The last checkpoint of an earlier attempt.
     pub checkpoint: Option<Box<RawValue>>,
-    /// A JSON object: the results of all steps before it, by their names.
+    /// A JSON object: the results of all earlier steps, by name.
     pub results: Box<RawValue>,
 }
 
 impl Flow {
-    /// Claims up to `want` steps, and waits for the first until the deadline; `None` does not wait. An empty answer means that there was none.
+    /// Claims up to `want` steps. If there are none, waits for the first until the deadline; `None` does not wait. An
+    /// empty answer means that there was none.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a worker that cannot be meant; else the engine's or the database's.
+    /// [`Error::Invalid`] for an invalid parameter; otherwise an error of the engine or the database.
     ///
     /// # Cancel safety
-    /// Dropping the future gives back whatever was claimed for it, uncharged.
+    /// Dropping the future releases the steps that were claimed for it; the attempt is not counted.
     pub async fn claim(
         &self,
-        claimant: &ClaimRequest,
+        request: &ClaimRequest,
         want: usize,
         deadline: Option<Instant>,
     ) -> Result<Vec<ClaimedStep>> {
         if !(1..=WANT_MAX).contains(&want) {
-            return Err(Error::invalid("max_steps", format!("it is {want}; it must be between 1 and {WANT_MAX}")));
+            return Err(Error::invalid("max_steps", format!("must be between 1 and {WANT_MAX}, got {want}")));
         }
-        self.claim_except(claimant, Vec::new(), want, deadline).await
+        self.claim_except(request, Vec::new(), want, deadline).await
     }
 
-    /// The same, but no steps of the names that are left out.
+    /// The same, except steps with these names.
     pub(crate) async fn claim_except(
         &self,
-        claimant: &ClaimRequest,
+        request: &ClaimRequest,
         mut left_out: Vec<String>,
         want: usize,
         deadline: Option<Instant>,
     ) -> Result<Vec<ClaimedStep>> {
-        claimant.check()?;
-        let mut steps = claimant.steps.as_deref().map(sorted);
+        request.check()?;
+        let mut steps = request.steps.as_deref().map(sorted);
         if let Some(steps) = &mut steps {
             steps.retain(|step| !left_out.contains(step));
             left_out.clear();
         }
-        let key = Key { namespaces: sorted(&claimant.namespaces), steps, left_out: sorted(&left_out) };
-        let args = Args { worker: claimant.name.clone(), lease: claimant.lease };
+        let key = Key { namespaces: sorted(&request.namespaces), steps, left_out: sorted(&left_out) };
+        let args = Args { worker: request.name.clone(), lease: request.lease };
         let mut claimed = self.claim_by_mode(&key, want, &args, deadline).await?;
-        self.give_back_too_much(&mut claimed);
-        // The engine has to be there when these end.
+        self.release_oversized(&mut claimed);
+        // An orchestrator must be awake when these leases end.
         let last = claimed.iter().filter(|step| step.guarded).map(|step| step.lease).min();
         self.inner.wake.wake_up(
             &last.map(|lease| self.inner.leases_channel.wake_up().after(lease)).into_iter().collect::<Vec<_>>(),
@@ -140,16 +142,17 @@ impl Flow {
 }
 
 impl ClaimRequest {
-    /// Refuses what cannot be meant.
+    /// Checks the parameters.
     pub(crate) fn check(&self) -> Result<()> {
         if self.namespaces.is_empty() {
-            return Err(Error::invalid("namespaces", "there is none"));
+            return Err(Error::invalid("namespaces", "must not be empty"));
         }
         name::check("worker", &self.name)?;
         let steps = self.steps.as_deref().unwrap_or_default();
         for (what, names) in [("namespaces", &self.namespaces[..]), ("steps", steps)] {
             if names.len() > NAMES_MAX {
-                return Err(Error::invalid(what, format!("there are {}; the limit is {NAMES_MAX}", names.len())));
+                let reason = format!("must have at most {NAMES_MAX} elements, got {}", names.len());
+                return Err(Error::invalid(what, reason));
             }
             names.iter().try_for_each(|each| name::check(what, each))?;
         }
@@ -168,33 +171,33 @@ pub(crate) fn check_lease(lease: Duration) -> Result<()> {
     if (LEASE_MIN..=LEASE_MAX).contains(&lease) {
         return Ok(());
     }
-    Err(Error::invalid("lease_ms", format!("it is {lease:?}; it must be between {LEASE_MIN:?} and {LEASE_MAX:?}")))
+    Err(Error::invalid("lease_ms", format!("must be between {LEASE_MIN:?} and {LEASE_MAX:?}, got {lease:?}")))
 }
 
-/// What makes workers equal. All names are in order.
+/// What equal claims have in common. All names are sorted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     pub(crate) namespaces: Vec<String>,
     pub(crate) steps: Option<Vec<String>>,
-    /// Of those who work on all: the names on which they do not.
+    /// If `steps` is `None`: the names that are not claimed.
     pub(crate) left_out: Vec<String>,
 }
 
 impl Key {
-    /// Whether it is for the steps of a name.
+    /// Whether it claims steps with this name.
     pub(crate) fn is_for(&self, namespace: &str, step: &str) -> bool {
         let has = |names: &[String], name: &str| names.binary_search_by(|other| other.as_str().cmp(name)).is_ok();
         let named = self.steps.as_ref().map_or_else(|| !has(&self.left_out, step), |steps| has(steps, step));
         named && has(&self.namespaces, namespace)
     }
 
-    /// The names of its steps, unless it is for all of them, or there are too many to tell them apart.
+    /// The names of its steps. `None`: all names, or more than [`TOPICS_MAX`].
     pub(crate) fn names(&self) -> Option<&[String]> {
         let few = |steps: &&Vec<String>| steps.len().saturating_mul(self.namespaces.len()) <= TOPICS_MAX;
         self.steps.as_ref().filter(few).map(Vec::as_slice)
     }
 
-    /// What rings who waits for its steps in one of its namespaces.
+    /// The topic keys of its steps in one of its namespaces.
     pub(crate) fn keys_in(&self, namespace: &str) -> Vec<String> {
         match self.names() {
             None => vec![of_namespace(namespace)],
@@ -202,40 +205,39 @@ impl Key {
         }
     }
 
-    /// What rings who waits for it. Whoever rings for a step rings for its namespace, too.
+    /// The topics of its steps. A wake-up for a step has the key of its namespace, too.
     pub(crate) fn topics(&self, channel: &Channel) -> Vec<Topic> {
         let keys = self.namespaces.iter().flat_map(|namespace| self.keys_in(namespace));
         keys.map(|key| channel.topic_of(&key)).collect()
     }
 }
 
-/// In what they differ.
+/// What equal claims differ in.
 #[derive(Debug, Clone)]
 pub(crate) struct Args {
     pub(crate) worker: String,
     pub(crate) lease: Duration,
 }
 
-/// How steps are claimed.
+/// Claims steps from the step table.
 pub(crate) struct Claims {
     channel: Channel,
     meter: Arc<Meter>,
-    /// Of queues and lanes.
+    /// By step queue or namespace queue.
     bounds: Arc<ScanBounds<i64>>,
-    behind: BelowBounds,
+    full_scans: FullScans,
     sources: Mutex<HashMap<Key, Source>>,
-    /// Claims whose answers were not heard.
-    lost: Arc<UnansweredClaims>,
+    releases: Arc<Releases>,
     claim: Sql,
     sweep: Sql,
 }
 
-/// What is known of a source.
+/// What is remembered of the claims of a key.
 #[derive(Clone, Default)]
 struct Source {
-    /// Queues or lanes, in order, and when something was last found in each.
-    lanes: Vec<(i64, Instant)>,
-    /// When the last step was found.
+    /// Step queues or namespace queues, sorted, and when a step was last found in each.
+    queues: Vec<(i64, Instant)>,
+    /// When a step was last found.
     found_at: Option<Instant>,
 }
 
@@ -244,17 +246,17 @@ impl Claims {
         db: Database,
         schema: &Schema,
         channel: Channel,
-        lost: Arc<UnansweredClaims>,
+        releases: Arc<Releases>,
         meter: Arc<Meter>,
     ) -> Claims {
         let bounds = Arc::new(ScanBounds::short_slack());
         Claims {
             channel,
             meter,
-            behind: BelowBounds::new(db, schema, bounds.clone()),
+            full_scans: FullScans::new(db, schema, bounds.clone()),
             bounds,
             sources: Mutex::default(),
-            lost,
+            releases,
             claim: schema.sql(reveille_pg::statement!("claim_steps")),
             sweep: schema.sql(reveille_pg::statement!("due_namespaces")),
         }
@@ -275,30 +277,30 @@ impl Claim for Claims {
         conn: &mut PgConnection,
         poll: &PollRequest<Key, Args>,
     ) -> reveille_pg::Result<PollResult<ClaimedStep>> {
-        self.lost.give_back_unanswered(conn).await?;
+        self.releases.release_unanswered(conn).await?;
         let waiters = &poll.waiters;
-        let Source { lanes: remembered, found_at } = locked(&self.sources).get(&poll.key).cloned().unwrap_or_default();
-        let known: Vec<i64> = remembered.iter().map(|(lane, _)| *lane).collect();
+        let Source { queues: remembered, found_at } = self.sources.lock().get(&poll.key).cloned().unwrap_or_default();
+        let queues: Vec<i64> = remembered.iter().map(|(queue, _)| *queue).collect();
         let began = Instant::now();
         let busy_until = found_at.map_or(began, |found_at| began.max(found_at + BUSY));
         if busy_until > began {
-            self.behind.read(&known, began);
+            self.full_scans.start(&queues, began);
         }
         let begin = if poll.waits() { ScanBounds::begin_busy } else { ScanBounds::begin_not_waiting };
-        let begin = |lane: &i64| (*lane, begin(&self.bounds, lane, busy_until, began));
-        let readings: HashMap<i64, Scan> = known.iter().map(begin).collect();
-        let unheard = self.lost.unheard();
+        let begin = |queue: &i64| (*queue, begin(&self.bounds, queue, busy_until, began));
+        let scans: HashMap<i64, Scan> = queues.iter().map(begin).collect();
+        let (fence, sent) = self.releases.sent();
         let query = sqlx::query(&self.claim)
             .bind(&poll.key.namespaces)
             .bind(&poll.key.steps)
             .bind(&poll.key.left_out)
-            .bind(&known)
-            .bind(known.iter().map(|lane| readings[lane].bound_us).collect::<Vec<_>>())
-            .bind(unheard.fence)
+            .bind(&queues)
+            .bind(queues.iter().map(|queue| scans[queue].bound_us).collect::<Vec<_>>())
+            .bind(fence)
             .bind(waiters.iter().map(|waiter| waiter.want as i32).collect::<Vec<_>>())
             .bind(waiters.iter().map(|waiter| waiter.args.worker.as_str()).collect::<Vec<_>>())
             .bind(waiters.iter().map(|waiter| waiter.args.lease.as_millis() as i64).collect::<Vec<_>>());
-        let ClaimResponse { last, steps, too_much } =
+        let ClaimResponse { last, steps, oversized } =
             ClaimResponse::read(query.fetch(&mut *conn), waiters.len()).await?;
         let last = &last;
         let next_due_ms: Option<f64> = last.try_get("next_due_ms")?;
@@ -306,37 +308,37 @@ impl Claim for Claims {
             self.meter.conflicts.add(1);
         }
         let found_at = if steps.is_empty() { found_at } else { Some(began) };
-        let again = self
-            .reached(&poll.key, Source { lanes: remembered, found_at }, &readings, began, last)?
-            .map(|again| again.as_secs_f64() * 1_000.0);
-        let mut polled = PollResult::next_due_ms(next_due_ms.into_iter().chain(again).reduce(f64::min));
-        if !too_much.is_empty() {
-            self.lost.give_back(conn, &too_much).await?;
+        let next_scan = self
+            .end_scans(&poll.key, Source { queues: remembered, found_at }, &scans, began, last)?
+            .map(|after| after.as_secs_f64() * 1_000.0);
+        let mut polled = PollResult::next_due_ms(next_due_ms.into_iter().chain(next_scan).reduce(f64::min));
+        if !oversized.is_empty() {
+            self.releases.release(conn, &oversized).await?;
         }
         for (waiter, step) in steps {
             let lease = step.lease;
             polled.give(waiter, step, Some(lease));
         }
-        unheard.heard();
+        sent.answered();
         Ok(polled)
     }
 
     async fn give_back(&self, conn: &mut PgConnection, steps: &[ClaimedStep]) -> reveille_pg::Result<()> {
-        self.lost.give_back(conn, steps).await
+        self.releases.release(conn, steps).await
     }
 
     async fn sweep(&self, conn: &mut PgConnection, keys: &[Key]) -> reveille_pg::Result<Vec<usize>> {
-        let (mut places, mut namespaces, mut lasts, mut names, mut every) = (vec![], vec![], vec![], vec![], vec![]);
+        let (mut indexes, mut namespaces, mut lasts, mut names, mut every) = (vec![], vec![], vec![], vec![], vec![]);
         let mut due_anyway = Vec::new();
-        for (place, key) in keys.iter().enumerate() {
+        for (index, key) in keys.iter().enumerate() {
             if key.steps.is_some() && key.names().is_none() {
-                // A look is cheaper than to ask about each of them.
-                due_anyway.push(place);
+                // A poll is cheaper than asking about each name.
+                due_anyway.push(index);
                 continue;
             }
             for namespace in &key.namespaces {
                 names.extend(key.steps.as_ref().unwrap_or(&key.left_out).iter().map(String::as_str));
-                places.push(place);
+                indexes.push(index);
                 namespaces.push(namespace.as_str());
                 lasts.push(names.len() as i32);
                 every.push(key.steps.is_none());
@@ -344,7 +346,7 @@ impl Claim for Claims {
         }
         let query = sqlx::query_scalar(&self.sweep).bind(namespaces).bind(lasts).bind(names).bind(every);
         let due: Vec<i32> = query.fetch_all(conn).await?;
-        let mut due: Vec<usize> = due.into_iter().map(|row| places[row as usize - 1]).chain(due_anyway).collect();
+        let mut due: Vec<usize> = due.into_iter().map(|row| indexes[row as usize - 1]).chain(due_anyway).collect();
         due.sort_unstable();
         due.dedup();
         Ok(due)
@@ -352,37 +354,38 @@ impl Claim for Claims {
 }
 
 impl Claims {
-    /// Remembers the lanes of a source and up to where each has been read. Answers when one of them must be read from further before at the latest.
-    fn reached(
+    /// Ends the scans of a poll and remembers the queues of its key. Returns after how long one of them must be scanned
+    /// again.
+    fn end_scans(
         &self,
         key: &Key,
         before: Source,
-        readings: &HashMap<i64, Scan>,
+        scans: &HashMap<i64, Scan>,
         began: Instant,
         row: &PgRow,
     ) -> reveille_pg::Result<Option<Duration>> {
-        let lanes: Vec<i64> = row.try_get::<Option<_>, _>("queues")?.unwrap_or_default();
+        let queues: Vec<i64> = row.try_get::<Option<_>, _>("queues")?.unwrap_or_default();
         let reached: Vec<i64> = row.try_get("reached_us")?;
         let found: Vec<bool> = row.try_get("stocked")?;
         let now = Instant::now();
-        let mut again: Option<Duration> = None;
-        let mut remembered: HashMap<i64, Instant> = before.lanes.into_iter().collect();
-        for ((lane, reached), found) in lanes.iter().zip(reached).zip(found) {
-            // A lane that was not known has been read from its beginning.
-            let reading = readings.get(lane).copied().unwrap_or_else(|| self.bounds.begin_unbounded(began));
-            let sweep = self.bounds.end(lane, reading, Some(reached), None, now);
-            again = again.into_iter().chain(sweep).min();
+        let mut next_scan: Option<Duration> = None;
+        let mut remembered: HashMap<i64, Instant> = before.queues.into_iter().collect();
+        for ((queue, reached), found) in queues.iter().zip(reached).zip(found) {
+            // A queue that was not remembered had a full scan.
+            let scan = scans.get(queue).copied().unwrap_or_else(|| self.bounds.begin_unbounded(began));
+            let after = self.bounds.end(queue, scan, Some(reached), None, now);
+            next_scan = next_scan.into_iter().chain(after).min();
             if found {
-                remembered.insert(*lane, now);
+                remembered.insert(*queue, now);
             }
         }
-        let source = Source { lanes: lately_found(remembered, now), found_at: before.found_at };
-        let mut known = locked(&self.sources);
-        if known.len() >= SOURCES_MAX && !known.contains_key(key) {
-            known.clear();
+        let source = Source { queues: lately_found(remembered, now), found_at: before.found_at };
+        let mut sources = self.sources.lock();
+        if sources.len() >= SOURCES_MAX && !sources.contains_key(key) {
+            sources.clear();
         }
-        known.insert(key.clone(), source);
-        Ok(again)
+        sources.insert(key.clone(), source);
+        Ok(next_scan)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Workers that say that they are still alive, and how far they have come.
+//! Heartbeats: extending leases and saving checkpoints.
 
 use std::time::Duration;
 
@@ -15,30 +15,30 @@ use crate::complete::Refused;
 use crate::error::Result;
 use crate::flow::Flow;
 
-/// A worker that is still at a step.
+/// A heartbeat for a step.
 #[derive(Debug)]
 pub struct Renewal {
-    /// Of which claim.
+    /// The claim.
     pub token: Token,
-    /// For how long from now.
+    /// How long the lease lasts from now.
     pub lease: Duration,
     /// The progress of the step: if the worker dies, the next attempt resumes from it.
     pub checkpoint: Option<Box<RawValue>>,
 }
 
 impl Flow {
-    /// Extends leases and saves checkpoints. One answer per renewal, in order: a worker whose renewal is refused has lost
-    /// the step and should stop.
+    /// Extends leases and saves checkpoints. One answer per renewal, in order: a worker whose renewal is refused has
+    /// lost the step and should stop.
     ///
     /// # Errors
-    /// [`Error::Invalid`](crate::Error::Invalid) for a lease that cannot be meant; else the database's.
+    /// [`Error::Invalid`](crate::Error::Invalid) for an invalid lease; otherwise a database error.
     pub async fn heartbeat(&self, alive: Vec<Renewal>) -> Result<Vec<std::result::Result<(), Refused>>> {
         alive.iter().try_for_each(|alive| check_lease(alive.lease))?;
         for Renewal { token, lease, .. } in &alive {
             self.inner.providers.held.extend(token, *lease);
         }
         let renewed = try_join_all(alive.into_iter().map(|alive| self.inner.renewals.submit(alive))).await?;
-        // The engine has to be there when an attempt reaches its timeout.
+        // An orchestrator must be awake when an attempt reaches its timeout.
         let timeout = renewed.iter().filter_map(|renewed| *renewed.as_ref().ok()?).min();
         self.inner.wake.wake_up(
             &timeout.map(|timeout| self.inner.leases_channel.wake_up().after(timeout)).into_iter().collect::<Vec<_>>(),
@@ -47,7 +47,7 @@ impl Flow {
     }
 }
 
-/// Sends signs of life.
+/// Writes heartbeats.
 pub(crate) struct Renewals {
     renew: Sql,
 }
@@ -61,9 +61,9 @@ impl Renewals {
 impl BatchedWrite for Renewals {
     type Write = Renewal;
     type Key = (Uuid, i32);
-    /// After how long the attempt reaches its timeout, if its lease lasts until then.
+    /// The time until the attempt reaches its timeout, if the lease lasts until then.
     type Outcome = std::result::Result<Option<Duration>, Refused>;
-    /// What is said again is heard again.
+    /// A repeated heartbeat is applied again.
     const RECORDS_OUTCOMES: bool = false;
 
     fn key(&self, alive: &Renewal) -> (Uuid, i32) {

@@ -1,7 +1,8 @@
-//! What a worker presents: which claim of which step.
+//! Tokens: which claim of which step.
 //!
-//! A token names its step, so that whoever presents it is answered by primary key; and its definition, so that what the worker says can be checked before the database is asked. The
-//! fence decides: it is compared in the statement that acts.
+//! A token has the primary key of its step, so that a report finds its row directly, and the definition of the step, so
+//! that a result can be validated without a query. The fence decides whether the claim still holds the step: the
+//! statement that changes the step compares it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -22,7 +23,7 @@ pub struct Token {
 }
 
 impl Token {
-    /// That of the step in a row.
+    /// The token of the step in a row.
     pub(crate) fn of(row: &PgRow) -> sqlx::Result<Token> {
         Ok(Token {
             task: row.try_get("task_id")?,
@@ -34,9 +35,9 @@ impl Token {
     }
 }
 
-/// A text that is no token.
+/// The text is not a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("it is not a token that a claim has answered")]
+#[error("not a token that a claim returned")]
 pub struct NotAToken;
 
 impl fmt::Display for Token {
@@ -68,7 +69,7 @@ impl FromStr for Token {
 mod tests {
     use super::*;
 
-    /// A token comes back as it was written, and nothing else is one.
+    /// A token survives a round trip, and other texts are rejected.
     #[test]
     fn a_token_is_what_was_written() {
         let token = Token { task: Uuid::now_v7(), ordinal: 1, fence: 2, template: 3, slot: 4 };

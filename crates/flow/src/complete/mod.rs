@@ -1,4 +1,4 @@
-//! Ending attempts: what a worker says of a step, fenced by its claim, and how its task goes on.
+//! Ending attempts: a worker reports how an attempt ended, fenced by its claim, and the task continues.
 
 use std::sync::Arc;
 
@@ -10,43 +10,44 @@ use serde_json::value::RawValue;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::catalog::CachedTemplate;
 use crate::claim::token::{NotAToken, Token};
 use crate::error::{Error, Result};
-use crate::event_driven::{Cause, News, count_reported};
-use crate::flat::flat;
+use crate::events::{Cause, TaskEvents, count_reported};
 use crate::flow::Flow;
 use crate::json::Json;
 use crate::name::{of_namespace, of_step};
 use crate::query::audit::Outcome;
-use crate::stored::{attempt_outcome, task_state};
 use crate::task::decision::{Chosen, Inputs, decided};
 use crate::task::state::{StepState, TaskState};
+use crate::task::stored::flat;
+use crate::task::stored::{attempt_outcome, task_state};
+use crate::template::cache::CachedTemplate;
 use crate::template::schema::SchemaError;
 use crate::template::{StepDefinition, StepKind};
 
-/// The error of a last attempt whose lease has ended.
-const GONE: &str = r#"{"message":"the worker was not heard of any more","type":"lease_ended","retryable":false}"#;
+/// The error of a last attempt whose lease ended without a report.
+const LEASE_ENDED: &str = r#"{"message":"the lease ended without a report","type":"lease_ended","retryable":false}"#;
 
-/// The end of an attempt.
+/// Reports how an attempt ended.
 #[derive(Debug)]
 pub struct StepReport {
-    /// Of which claim.
+    /// The claim.
     pub token: Token,
     /// How it ended.
     pub result: AttemptResult,
 }
 
-/// What a worker says of a step.
+/// How an attempt ended.
 #[derive(Debug)]
 pub enum AttemptResult {
-    /// It is done. The result of a decision, or of a step that is divided, says how its task goes on: see [`Decision`](crate::Decision).
+    /// The step is complete. The result of a decision or a batchable step must contain its outcome: see
+    /// [`Decision`](crate::Decision).
     Complete(Json),
-    /// It failed.
+    /// The attempt failed.
     Failed(Failure),
-    /// The step is not complete: the next claim resumes from this checkpoint. The attempt is not charged.
+    /// The step is not complete: the next claim resumes from this checkpoint. The attempt is not counted.
     Yielded(Box<RawValue>),
-    /// It was not begun with, or is to be begun with again: a worker that stops gives its steps back. Not charged.
+    /// The worker releases the step without a result, for example because it stops. The attempt is not counted.
     GivenBack,
 }
 
@@ -56,22 +57,22 @@ pub enum AttemptResult {
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "http", schema(as = StepFailure))]
 pub struct Failure {
-    /// In a sentence.
+    /// What failed, in a sentence.
     pub message: String,
-    /// What kind of failure.
+    /// The kind of failure.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// Whether another attempt may succeed.
     #[serde(default = "yes")]
     pub retryable: bool,
-    /// As of HTTP, if there is one.
+    /// The HTTP status code, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status_code: Option<i32>,
-    /// Whatever helps.
+    /// Details for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "http", schema(value_type = Option<serde_json::Value>))]
     pub context: Option<Json>,
-    /// The handler's own pause before the next attempt.
+    /// The pause before the next attempt, instead of the template's backoff.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_delay_ms: Option<u32>,
 }
@@ -80,27 +81,28 @@ fn yes() -> bool {
     true
 }
 
-/// What became of a step and its task.
+/// The effect of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReportedStep {
-    /// Where the step is now.
+    /// The state of the step.
     pub step: StepState,
-    /// Where its task ended; `None` if it goes on.
+    /// The state in which the task ended; `None`: it is open.
     pub task: Option<TaskState>,
-    /// The same had been said before; it counts once.
+    /// Whether the same report was applied before. It is applied once.
     pub repeated: bool,
 }
 
-/// Why what was said does not count.
+/// Why a report is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// The lease ended and another worker has the step, or the task was cancelled. The effect must not be applied.
-    #[error("the step is not this worker's any more")]
+    /// The worker does not hold the step any more: the lease ended, or an operator or a cancelled task took it away.
+    /// The result must not be used.
+    #[error("the worker does not hold the step any more")]
     Lost,
-    /// It is not what the template allows. The step is still this worker's: say something else of it.
+    /// The template does not allow it. The worker still holds the step and must send another report.
     #[error("{what}: {reason}")]
     Invalid {
-        /// Which part of what was said.
+        /// The rejected part of the report.
         what: &'static str,
         /// What is wrong with it.
         reason: String,
@@ -108,10 +110,10 @@ pub enum Refused {
 }
 
 impl Flow {
-    /// Ends attempts. Each has an honest answer of its own, in order: what is wrong with one is no matter of the others.
+    /// Ends attempts. One answer per report, in order: a rejected report does not affect the others.
     ///
     /// # Errors
-    /// The database's; what was said may be said again.
+    /// A database error. The reports may be sent again.
     pub async fn report(&self, ended: Vec<StepReport>) -> Result<Vec<std::result::Result<ReportedStep, Refused>>> {
         let mut writes = Vec::with_capacity(ended.len());
         for ended in &ended {
@@ -120,7 +122,7 @@ impl Flow {
         try_join_all(writes.into_iter().map(|write| self.submitted(write))).await
     }
 
-    /// Ends one attempt. Who keeps the word can say it again.
+    /// Ends one attempt. After an error the report may be sent again.
     pub(crate) async fn report_one(&self, ended: &StepReport) -> Result<ReportAnswer> {
         self.submitted(self.write(ended).await?).await
     }
@@ -132,23 +134,24 @@ impl Flow {
                 let token = write.token;
                 let outcome = self.inner.reports.submit(write).await?;
                 self.inner.providers.ended(&[token]);
-                if let Some(settled) = outcome.completed.as_ref().ok().filter(|settled| !settled.repeated) {
-                    count_reported(settled.step.name(), settled.task.map(TaskState::name));
+                if let Some(reported) = outcome.completed.as_ref().ok().filter(|reported| !reported.repeated) {
+                    count_reported(reported.step.name(), reported.task.map(TaskState::name));
                 }
                 Ok(outcome.completed)
             }
         }
     }
 
-    /// Ends last attempts whose leases have ended. Another process may have done so, or the worker may be back.
+    /// Ends last attempts whose leases have ended. Another process may have done so, or the worker may have reported
+    /// meanwhile.
     pub(crate) async fn end_leases(&self, tokens: Vec<Token>) -> Result<()> {
         let mut writes = Vec::with_capacity(tokens.len());
         for token in tokens {
-            let Some(kept) = self.inner.numbered(token.template).await? else { continue };
-            let body = Some(GONE.to_owned());
+            let Some(cached) = self.inner.template_by_id(token.template).await? else { continue };
+            let body = Some(LEASE_ENDED.to_owned());
             writes.push(Write {
                 token,
-                kept,
+                cached,
                 kind: Kind::LeaseEnded,
                 body,
                 delay_ms: None,
@@ -160,25 +163,25 @@ impl Flow {
         Ok(())
     }
 
-    /// What is sent of it, unless it is refused before that.
+    /// The write for a report, unless the report is rejected before it is sent.
     async fn write(&self, StepReport { token, result }: &StepReport) -> Result<std::result::Result<Write, Refused>> {
-        self.inner.follow_namespaces().await;
+        self.inner.track_namespaces().await;
         let token = *token;
-        let kept = self.inner.numbered(token.template).await?;
-        let kept = kept.filter(|kept| (token.slot as usize) < kept.template.steps.len());
-        let Some(kept) = kept else { return Ok(Err(Refused::invalid("token", NotAToken))) };
+        let cached = self.inner.template_by_id(token.template).await?;
+        let cached = cached.filter(|cached| (token.slot as usize) < cached.template.steps.len());
+        let Some(cached) = cached else { return Ok(Err(Refused::invalid("token", NotAToken))) };
         if let AttemptResult::Complete(json) = result {
-            match kept.allows_result(token.slot as usize, json).await {
+            match cached.allows_result(token.slot as usize, json).await {
                 Ok(()) => {}
                 Err(SchemaError::Invalid(reason)) => return Ok(Err(Refused::invalid("result", reason))),
                 Err(SchemaError::Busy) => return Err(Error::Busy { what: "result" }),
             }
         }
-        Ok(Write::new(token, kept, result))
+        Ok(Write::new(token, cached, result))
     }
 }
 
-/// What became of what was said of a step.
+/// The answer to a report.
 pub(crate) type ReportAnswer = std::result::Result<ReportedStep, Refused>;
 
 impl Refused {
@@ -188,13 +191,13 @@ impl Refused {
 }
 
 impl Write {
-    fn new(token: Token, kept: Arc<CachedTemplate>, said: &AttemptResult) -> std::result::Result<Write, Refused> {
-        let step = &kept.template.steps[token.slot as usize];
+    fn new(token: Token, cached: Arc<CachedTemplate>, result: &AttemptResult) -> std::result::Result<Write, Refused> {
+        let step = &cached.template.steps[token.slot as usize];
         let (mut chosen, mut inputs, mut delay_ms) = (None, None, None);
-        let (kind, body) = match said {
+        let (kind, body) = match result {
             AttemptResult::Complete(result) => {
                 let invalid = |reason: String| Refused::invalid("result", reason);
-                (chosen, inputs) = decided(&kept.template, step, result).map_err(invalid)?;
+                (chosen, inputs) = decided(&cached.template, step, result).map_err(invalid)?;
                 (Kind::Complete, Some(result.get().to_owned()))
             }
             AttemptResult::Failed(failure) => {
@@ -205,11 +208,11 @@ impl Write {
             AttemptResult::Yielded(checkpoint) => (Kind::Yielded, Some(checkpoint.get().to_owned())),
             AttemptResult::GivenBack => (Kind::GivenBack, None),
         };
-        Ok(Write { token, kept, kind, body, delay_ms, chosen, inputs })
+        Ok(Write { token, cached, kind, body, delay_ms, chosen, inputs })
     }
 }
 
-/// What is reported about an attempt, as `step_report.report` has it.
+/// The kind of a report, as in `step_report.report`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Complete,
@@ -233,7 +236,8 @@ impl Kind {
         }
     }
 
-    /// The step's state after an attempt of this claim ended before with that outcome. `None`: that was another report, so this one is refused.
+    /// The state of the step if this claim ended before with that outcome. `None`: another kind of report ended it, so
+    /// this one is rejected.
     fn repeats(self, outcome: Outcome) -> Option<StepState> {
         match (self, outcome) {
             (Kind::Complete, Outcome::Complete) => Some(StepState::Complete),
@@ -248,7 +252,7 @@ impl Kind {
 
 pub(crate) struct Write {
     token: Token,
-    kept: Arc<CachedTemplate>,
+    cached: Arc<CachedTemplate>,
     kind: Kind,
     body: Option<String>,
     delay_ms: Option<i64>,
@@ -256,9 +260,9 @@ pub(crate) struct Write {
     inputs: Inputs,
 }
 
-/// What a report led to.
+/// The outcome of a report.
 pub(crate) struct ReportOutcome {
-    /// The step and its task, if the claim still held the step.
+    /// The effect on the step and its task, if the claim held the step.
     completed: ReportAnswer,
     /// Whether steps became ready.
     readied: bool,
@@ -277,9 +281,9 @@ impl ReportOutcome {
     }
 }
 
-/// Sends ends of attempts.
+/// Writes reports.
 pub(crate) struct Reports {
-    news: Arc<News>,
+    task_events: Arc<TaskEvents>,
     channel: Channel,
     watch: Channel,
     leases: Channel,
@@ -287,8 +291,14 @@ pub(crate) struct Reports {
 }
 
 impl Reports {
-    pub(crate) fn new(schema: &Schema, news: Arc<News>, channel: Channel, watch: Channel, leases: Channel) -> Reports {
-        Reports { news, channel, watch, leases, report: schema.sql(reveille_pg::statement!("complete_steps")) }
+    pub(crate) fn new(
+        schema: &Schema,
+        task_events: Arc<TaskEvents>,
+        channel: Channel,
+        watch: Channel,
+        leases: Channel,
+    ) -> Reports {
+        Reports { task_events, channel, watch, leases, report: schema.sql(reveille_pg::statement!("complete_steps")) }
     }
 }
 
@@ -308,7 +318,7 @@ impl BatchedWrite for Reports {
     }
 
     fn wake_ups(&self, write: &Write, outcome: Option<&ReportOutcome>) -> Vec<WakeUp> {
-        let template = &write.kept.template;
+        let template = &write.cached.template;
         let step = &template.steps[write.token.slot as usize];
         let name = |step: &StepDefinition| of_step(&template.namespace, &step.name);
         // Clients of other processes are notified by the statement itself, which knows whether the task is watched.
@@ -323,16 +333,16 @@ impl BatchedWrite for Reports {
         let failed = outcome.is_none_or(failed);
         let mut wake_ups = Vec::new();
         if failed && write.kind != Kind::Complete {
-            // The engine watches the leases of the task's other steps now.
+            // The leases of the task's other steps are watched from now on.
             wake_ups.push(self.leases.wake_up());
         }
         if readied || creates {
-            // A step that is tried again wakes its own name. Steps that became ready are its children, or lie behind those that were skipped.
+            // A retry wakes workers of the same step. Otherwise children became ready, or steps after skipped ones.
             let children = || step.children.iter().map(|child| name(&template.steps[*child]));
             let mut keys: Vec<String> = match (write.kind, step.kind) {
                 (Kind::Complete, StepKind::Decision | StepKind::Batchable) => template.steps.iter().map(name).collect(),
                 (Kind::Complete, _) => children().collect(),
-                // A part that fails may be the last one that its children waited for.
+                // A failed part may be the last that its children waited for.
                 (_, StepKind::BatchWorker) => children().chain([name(step)]).collect(),
                 _ => vec![name(step)],
             };
@@ -402,21 +412,21 @@ impl BatchedWrite for Reports {
                 _ => return None,
             }
         }
-        // A step that is ready again, or will be after a pause, has to be found by waiting claims as well.
+        // Waiting claims must find a step that is ready again, at once or after a pause.
         readied |= matches!(state, StepState::WaitingForRetry | StepState::Enqueued);
         Some(ReportOutcome { completed: Ok(ReportedStep { step: state, task, repeated: false }), readied, watched })
     }
 
     fn committed(&self, write: &Write, outcome: &ReportOutcome) {
         let Ok(ReportedStep { step, task, repeated: false }) = &outcome.completed else { return };
-        // A pause before another attempt makes nothing ready; a decision and a batch may.
+        // A step that waits for a retry is not ready yet. A decision or a batch may have made others ready.
         let readied = outcome.readied && *step != StepState::WaitingForRetry;
         let readied = readied || write.inputs.is_some() || write.chosen.is_some();
         let cause = match task {
-            Some(_) => Cause::StepReport,
-            None if readied => Cause::ReportedStep,
+            Some(_) => Cause::Ended,
+            None if readied => Cause::Reported,
             None => return,
         };
-        self.news.tell(Some(&write.kept.template.namespace), write.token.task, cause);
+        self.task_events.publish(Some(&write.cached.template.namespace), write.token.task, cause);
     }
 }

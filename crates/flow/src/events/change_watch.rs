@@ -1,4 +1,4 @@
-//! Noticing that something is another than it was: what can be received in a namespace, and how namespaces are set. Nothing is taken.
+//! Watches for changes: of namespaces, and of the steps that can be received in a namespace. Nothing is claimed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,24 +10,24 @@ use tokio::time::{Instant, sleep};
 
 use crate::name::of_namespace;
 
-/// How long one wait is; it is only begun again.
+/// How long one wait lasts before it is repeated.
 const WAIT: Duration = Duration::from_secs(86_400);
-/// The pause after a failure, which the log tells.
+/// The pause after a failure, which is logged.
 pub(crate) const PAUSE: Duration = Duration::from_secs(1);
 
-/// What is to be noticed.
+/// What is watched.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Subject {
-    /// That a namespace was made or changed.
+    /// Created and changed namespaces.
     Namespaces,
-    /// That there is something newer to be received in a namespace.
+    /// Newer steps that can be received in a namespace.
     Steps(Arc<str>),
 }
 
-/// How it is noticed: by a number that is another one then.
+/// Watches subjects by a number that changes with them.
 pub(crate) struct ChangeWatches {
     namespaces: Channel,
-    /// Rung when steps may be due, and when some were sent.
+    /// Wake-ups for due steps, and for steps that were sent to a queue.
     steps: Channel,
     deliveries: Channel,
     namespaces_changed: Sql,
@@ -48,9 +48,9 @@ impl ChangeWatches {
 
 impl Claim for ChangeWatches {
     type Key = Subject;
-    /// The number that was seen.
+    /// The number that the waiter has seen.
     type Args = Option<i64>;
-    /// The number that is there.
+    /// The current number.
     type Item = i64;
 
     fn topics(&self, subject: &Subject) -> Vec<Topic> {
@@ -74,9 +74,9 @@ impl Claim for ChangeWatches {
         };
         let now: Option<i64> = query.fetch_one(conn).await?;
         let mut polled = PollResult::new(None);
-        for (place, waiter) in poll.waiters.iter().enumerate() {
+        for (index, waiter) in poll.waiters.iter().enumerate() {
             if let Some(now) = now.filter(|_| *waiter.args != now) {
-                polled.give(place, now, None);
+                polled.give(index, now, None);
             }
         }
         Ok(polled)
@@ -87,7 +87,7 @@ impl Claim for ChangeWatches {
     }
 
     async fn sweep(&self, _: &mut PgConnection, keys: &[Subject]) -> reveille_pg::Result<Vec<usize>> {
-        // Whether anything changed, who looks knows best.
+        // A poll is as cheap as a sweep.
         Ok((0..keys.len()).collect())
     }
 
@@ -96,10 +96,10 @@ impl Claim for ChangeWatches {
     }
 }
 
-/// The next number of a subject after the one that was seen. `None`: the flow is closed.
+/// The next number of a subject after `seen`. `None`: the flow is closed.
 ///
 /// # Cancel safety
-/// Nothing is taken, so nothing is lost.
+/// Dropping the future changes nothing.
 pub(crate) async fn next(
     change_watches: &Consumer<ChangeWatches>,
     subject: &Subject,
@@ -114,7 +114,7 @@ pub(crate) async fn next(
             Ok(None) => {}
             Err(reveille_wake::Error::Closed { .. }) => return None,
             Err(error) => {
-                tracing::warn!(?subject, error = reveille_pg::causes(&error), "what changes is not noticed for now");
+                tracing::warn!(?subject, error = reveille_pg::causes(&error), "watching for changes failed; retrying");
                 sleep(PAUSE).await;
             }
         }

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use super::schema::{Label, Person};
 use crate::flow::Flow;
-use crate::operate::{BULK_MAX, BulkFilter, BulkOperation, BulkReport, BulkRequest, Who};
+use crate::operate::{BULK_MAX, BulkFilter, BulkOperation, BulkReport, BulkRequest, Operator};
 
 /// An operation on many steps or tasks.
 #[derive(Deserialize, ToSchema)]
@@ -45,5 +45,5 @@ struct Request {
 pub(super) async fn bulk(State(flow): State<Flow>, body: Body) -> Result<Json<BulkReport>, ApiError> {
     let Request { filter, operation, limit, preview, by, reason } = body.json()?;
     let request = BulkRequest { filter, operation, limit: limit.unwrap_or(BULK_MAX), preview };
-    Ok(Json(flow.bulk(request, Who { name: by, reason }).await?))
+    Ok(Json(flow.bulk(request, Operator { name: by, reason }).await?))
 }

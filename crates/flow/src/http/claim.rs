@@ -144,12 +144,12 @@ pub(super) async fn claim(State(flow): State<Flow>, body: Body) -> Result<Respon
         )));
     }
     let lease = Duration::from_millis(lease_ms.unwrap_or(LEASE_MS));
-    let claimant = ClaimRequest { name: worker, namespaces, steps, lease };
+    let request = ClaimRequest { name: worker, namespaces, steps, lease };
     let deadline = (wait_ms > 0).then(|| Instant::now() + Duration::from_millis(wait_ms));
     let want = max_steps.unwrap_or(1) as usize;
     let claimed = match callables {
-        Some(callables) => flow.claim_callables(&claimant, &callables, want, deadline).await,
-        None => flow.claim(&claimant, want, deadline).await,
+        Some(callables) => flow.claim_callables(&request, &callables, want, deadline).await,
+        None => flow.claim(&request, want, deadline).await,
     };
     match claimed {
         Ok(claimed) if !claimed.is_empty() => {

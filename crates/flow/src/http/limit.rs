@@ -10,9 +10,9 @@ use utoipa_axum::routes;
 
 use super::schema::Label;
 use super::{given, label};
-use crate::claim::limit::Limit;
 use crate::flow::Flow;
 use crate::name;
+use crate::operate::limit::Limit;
 
 pub(super) fn routes() -> OpenApiRouter<Flow> {
     OpenApiRouter::new().routes(routes!(list, set))

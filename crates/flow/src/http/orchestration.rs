@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::event_driven::{Orchestration, OrchestrationMode};
+use crate::events::{Orchestration, OrchestrationMode};
 use crate::flow::Flow;
 
 pub(super) fn routes() -> OpenApiRouter<Flow> {

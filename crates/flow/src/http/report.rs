@@ -206,10 +206,10 @@ impl ReportOutcome {
     fn of(token: Token, answer: ReportAnswer) -> ReportOutcome {
         let token = token.to_string();
         match answer {
-            Ok(settled) => ReportOutcome {
-                step_state: Some(settled.step.name()),
-                task_state: settled.task.map(|task| task.name()),
-                repeated: Some(settled.repeated),
+            Ok(reported) => ReportOutcome {
+                step_state: Some(reported.step.name()),
+                task_state: reported.task.map(|task| task.name()),
+                repeated: Some(reported.repeated),
                 ..ReportOutcome::applied(token)
             },
             Err(refused) => ReportOutcome::refused(token, &refused),
@@ -270,11 +270,11 @@ fn merged(outcomes: Vec<Option<ReportOutcome>>, applied: Vec<ReportOutcome>) -> 
 async fn end_attempts<T: Report>(
     flow: &Flow,
     body: &Body,
-    said: fn(T) -> AttemptResult,
+    result_of: fn(T) -> AttemptResult,
 ) -> Result<Json<ReportResponse>, ApiError> {
     let ParsedReports { outcomes, reports } = ParsedReports::<T>::parse(body)?;
     let tokens: Vec<Token> = reports.iter().map(|(token, _)| *token).collect();
-    let ended = reports.into_iter().map(|(token, report)| StepReport { token, result: said(report) }).collect();
+    let ended = reports.into_iter().map(|(token, report)| StepReport { token, result: result_of(report) }).collect();
     let answers = flow.report(ended).await?;
     let applied = tokens.into_iter().zip(answers).map(|(token, answer)| ReportOutcome::of(token, answer)).collect();
     Ok(merged(outcomes, applied))
@@ -379,11 +379,11 @@ pub(super) async fn checkpoint(State(flow): State<Flow>, body: Body) -> Result<J
             stay.push(position);
         }
     }
-    let (kept, left) = (extend_leases(&flow, alive).await?, flow.report(ended).await?);
-    for (position, outcome) in stay.into_iter().zip(kept) {
+    let (renewed, reported) = (extend_leases(&flow, alive).await?, flow.report(ended).await?);
+    for (position, outcome) in stay.into_iter().zip(renewed) {
         outcomes[position] = Some(outcome);
     }
-    for ((position, token), answer) in go.into_iter().zip(left) {
+    for ((position, token), answer) in go.into_iter().zip(reported) {
         outcomes[position] = Some(ReportOutcome::of(token, answer));
     }
     Ok(Json(ReportResponse { results: outcomes.into_iter().flatten().collect() }))

@@ -13,7 +13,7 @@ use super::{given, long_page, uuid};
 use crate::error::Error;
 use crate::flow::Flow;
 use crate::json;
-use crate::operate::{Operated, Operation, Who};
+use crate::operate::{Operated, Operation, Operator};
 use crate::query::audit::AttemptPage;
 use crate::query::task::{StepPage, TaskStep};
 
@@ -150,7 +150,7 @@ pub(super) async fn operate(
     let task = uuid("task_uuid", &task)?;
     let Request { operation, result, by, reason } = body.json()?;
     let operation = operation.with_result(result)?;
-    Ok(Json(flow.operate(task, &step, operation, Who { name: by, reason }).await?))
+    Ok(Json(flow.operate(task, &step, operation, Operator { name: by, reason }).await?))
 }
 
 /// The attempts of a step: worker, times, duration and outcome. Manual operations are included.

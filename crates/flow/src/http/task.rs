@@ -16,7 +16,7 @@ use super::schema::{Label, Person};
 use super::{WAIT_MS_MAX, label, uuid};
 use crate::error::Error;
 use crate::flow::Flow;
-use crate::operate::{Cancelled, Who};
+use crate::operate::{Cancelled, Operator};
 use crate::query::list::{PAGE_MAX, TaskFilter, TaskPage};
 use crate::query::task::{Task, TaskSummary};
 use crate::task::state::TaskState;
@@ -86,7 +86,7 @@ struct WaitParams {
     wait_ms: Option<u64>,
 }
 
-/// Who cancels a task, and why.
+/// The operator who cancels a task, and why.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "read by `cancel`, described here")]
@@ -219,8 +219,8 @@ pub(super) async fn cancel(
     query: Query,
 ) -> Result<Json<Cancelled>, ApiError> {
     let name = label(&query, "by")?.unwrap_or_else(|| DEFAULT_OPERATOR.to_owned());
-    let who = Who { name, reason: label(&query, "reason")? };
-    Ok(Json(flow.cancel(uuid("task_uuid", &task)?, who).await?))
+    let operator = Operator { name, reason: label(&query, "reason")? };
+    Ok(Json(flow.cancel(uuid("task_uuid", &task)?, operator).await?))
 }
 
 /// Applies a manual operation to a task.
@@ -241,10 +241,10 @@ pub(super) async fn resolve(
 ) -> Result<Json<Cancelled>, ApiError> {
     let task = uuid("task_uuid", &task)?;
     let Request { operation, by, reason } = body.json()?;
-    let who = Who { name: by, reason };
+    let operator = Operator { name: by, reason };
     Ok(Json(match operation {
-        OperationType::Cancel => flow.cancel(task, who).await?,
-        OperationType::ResolveManually => flow.resolve(task, who).await?,
+        OperationType::Cancel => flow.cancel(task, operator).await?,
+        OperationType::ResolveManually => flow.resolve(task, operator).await?,
     }))
 }
 
@@ -279,5 +279,5 @@ pub(super) async fn resume(
 ) -> Result<Json<TaskSummary>, ApiError> {
     let task = uuid("task_uuid", &task)?;
     let Resume { by, reason } = body.json()?;
-    Ok(Json(flow.resume(task, Who { name: by, reason }).await?))
+    Ok(Json(flow.resume(task, Operator { name: by, reason }).await?))
 }

@@ -24,7 +24,7 @@ use super::{long_page, uuid};
 use crate::error::Error;
 use crate::flow::Flow;
 use crate::query::transition::{Transition, TransitionId, TransitionPage};
-use crate::task::wait::News;
+use crate::task::wait::TaskProgress;
 
 /// How often a comment is sent while nothing happens. Most proxies close a connection after an idle minute.
 const COMMENT_EVERY: Duration = Duration::from_secs(15);
@@ -124,7 +124,7 @@ pub(super) async fn events(
 /// The position of a stream.
 enum Position {
     /// After this transition, with these to send.
-    After(Option<TransitionId>, News),
+    After(Option<TransitionId>, TaskProgress),
     End,
 }
 
@@ -132,21 +132,24 @@ fn transitions(
     flow: Flow,
     task: Uuid,
     after: Option<TransitionId>,
-    first: News,
+    first: TaskProgress,
 ) -> impl Stream<Item = Result<Event, Infallible>> {
     let batches = stream::unfold((flow, Position::After(after, first)), move |(flow, position)| async move {
-        let Position::After(after, news) = position else { return None };
-        let after = news.transitions.last().map(|last| last.id).or(after);
-        let mut events: Vec<_> = news.transitions.iter().map(event).collect();
-        if news.over {
+        let Position::After(after, changes) = position else { return None };
+        let after = changes.transitions.last().map(|last| last.id).or(after);
+        let mut events: Vec<_> = changes.transitions.iter().map(event).collect();
+        if changes.over {
             events.push(Event::default().event("end").data("{}"));
             return Some((events, (flow, Position::End)));
         }
         if !events.is_empty() {
-            return Some((events, (flow, Position::After(after, News { transitions: Vec::new(), over: false }))));
+            return Some((
+                events,
+                (flow, Position::After(after, TaskProgress { transitions: Vec::new(), over: false })),
+            ));
         }
         match flow.watch(task, after, Instant::now() + WAIT).await {
-            Ok(news) => Some((events, (flow, Position::After(after, news)))),
+            Ok(changes) => Some((events, (flow, Position::After(after, changes)))),
             Err(error) => {
                 // The client reconnects with the id of its last event.
                 tracing::debug!(error = reveille_pg::causes(&error), %task, "stream of task events ended before the task");

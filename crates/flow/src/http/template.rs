@@ -12,9 +12,9 @@ use super::label;
 use super::schema::Label;
 use crate::flow::Flow;
 use crate::query::list::PAGE_MAX;
-use crate::register::Registered;
 use crate::template::Template;
-use crate::templates::{TemplateFilter, TemplatePage};
+use crate::template::list::{TemplateFilter, TemplatePage};
+use crate::template::register::Registered;
 
 /// Parameters of a registration.
 #[derive(IntoParams)]

@@ -1,7 +1,7 @@
-//! Namespaces: how the steps of each are claimed and handed out, and what this process knows of that.
+//! Namespaces and their settings: how the steps of each are claimed and sent to workers.
 //!
-//! A namespace comes to be with its first template, or before: it can be registered. What it is set to is in the database, so that all servers do the same, and is remembered by every process
-//! that asked once; a change rings, and everybody reads again.
+//! A namespace is created with its first template, or explicitly. Its settings are in the database, so that all servers
+//! act alike. A process that has read them keeps them in memory; a change notifies all processes, which read again.
 
 pub(crate) mod template;
 
@@ -22,17 +22,17 @@ use crate::error::{Error, Result};
 use crate::events::change_watch::{self, PAUSE, Subject};
 use crate::flow::{Flow, Inner};
 use crate::name;
-use crate::stored::{unknown, words};
 use crate::task::retention::{FAILED_RETENTION_DEFAULT, RETENTION_DEFAULT, check_retention};
+use crate::task::stored::{unknown, words};
 
-/// The shortest and the longest pause between questions, in milliseconds.
+/// The shortest and the longest poll interval, in milliseconds.
 const POLL_MS: std::ops::RangeInclusive<u32> = 10..=3_600_000;
 
 words! {
     /// How the steps of a namespace are claimed.
     Mode {
         /// Claims wait, and are woken when a step is ready.
-        EventDriven = "event_driven",
+        EventDriven = "events",
         /// Claims poll at an interval.
         Polling = "polling",
         /// Not at all: notifications are received and measured.
@@ -52,26 +52,26 @@ words! {
     }
 }
 
-/// How a namespace is set.
+/// The settings of a namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct NamespaceSettings {
     /// How its steps are claimed.
     pub mode: Mode,
-    /// The pause between questions where it is asked.
+    /// The poll interval in polling mode, in milliseconds.
     #[cfg_attr(feature = "http", schema(minimum = 10, maximum = 3_600_000))]
     pub poll_ms: u32,
-    /// Whether what was ready for long, and nobody heard of, is looked for.
+    /// Whether the fallback poller looks for steps that stay unclaimed.
     pub fallback_enabled: bool,
-    /// Through what its steps are handed out.
+    /// The queue through which its steps reach workers.
     pub provider: Provider,
-    /// Whether listeners outside are told of what happens in it.
+    /// Whether changes of its tasks are announced to outside listeners.
     pub announces: bool,
-    /// For how many seconds tasks are kept after they are complete, cancelled or resolved; `None`: for ever.
+    /// How many seconds tasks are kept after they are complete, cancelled or resolved; `None`: forever.
     #[cfg_attr(feature = "http", schema(minimum = 60))]
     pub retention_seconds: Option<u64>,
-    /// For how many seconds tasks are kept after they failed; `None`: for ever.
+    /// How many seconds tasks are kept after they failed; `None`: forever.
     #[cfg_attr(feature = "http", schema(minimum = 60))]
     pub failed_retention_seconds: Option<u64>,
 }
@@ -94,59 +94,59 @@ impl Default for NamespaceSettings {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 pub struct Namespace {
-    /// What it is called.
+    /// The name of the namespace.
     pub name: String,
-    /// What it is for.
+    /// A description for people.
     pub description: String,
-    /// How it is set.
+    /// Its settings.
     #[serde(flatten)]
     pub settings: NamespaceSettings,
-    /// Since when it is there.
+    /// When it was created.
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "http", schema(value_type = String, format = DateTime))]
     pub created_at: OffsetDateTime,
 }
 
-/// What to change of a namespace. What is not given stays.
+/// Changes of a namespace. Fields that are not given stay unchanged.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NamespaceChange {
-    /// What it is for.
+    /// A description for people.
     pub description: Option<String>,
     /// How its steps are claimed.
     pub mode: Option<Mode>,
-    /// The pause between questions where it is asked.
+    /// The poll interval in polling mode, in milliseconds.
     #[cfg_attr(feature = "http", schema(minimum = 10, maximum = 3_600_000))]
     pub poll_ms: Option<u32>,
-    /// Whether what was ready for long, and nobody heard of, is looked for.
+    /// Whether the fallback poller looks for steps that stay unclaimed.
     pub fallback_enabled: Option<bool>,
-    /// Through what its steps are handed out.
+    /// The queue through which its steps reach workers.
     pub provider: Option<Provider>,
-    /// Whether listeners outside are told of what happens in it.
+    /// Whether changes of its tasks are announced to outside listeners.
     pub announces: Option<bool>,
-    /// For how many seconds tasks are kept after they are complete, cancelled or resolved; null: for ever.
+    /// How many seconds tasks are kept after they are complete, cancelled or resolved; null: forever.
     #[serde(default, deserialize_with = "present")]
     #[cfg_attr(feature = "http", schema(value_type = Option<u64>, minimum = 60))]
     pub retention_seconds: Option<Option<u64>>,
-    /// For how many seconds tasks are kept after they failed; null: for ever.
+    /// How many seconds tasks are kept after they failed; null: forever.
     #[serde(default, deserialize_with = "present")]
     #[cfg_attr(feature = "http", schema(value_type = Option<u64>, minimum = 60))]
     pub failed_retention_seconds: Option<Option<u64>>,
-    /// Of a namespace that is not there yet: the template that it begins with.
+    /// For a new namespace: the namespace template with its settings.
     pub template: Option<String>,
 }
 
-/// A field that is there: null among what it may be.
+/// A given field, which may be null.
 fn present<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Option<Option<u64>>, D::Error> {
     Option::deserialize(from).map(Some)
 }
 
 impl Flow {
-    /// Makes a namespace, unless it is there, and changes what is given.
+    /// Creates a namespace if it does not exist, and changes the given fields.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for what cannot be meant; else the database's.
+    /// [`Error::Invalid`] for an invalid parameter; otherwise a database error.
     pub async fn put_namespace(&self, name: &str, change: &NamespaceChange) -> Result<Namespace> {
         check_name(name)?;
         crate::name::check("description", change.description.as_deref().unwrap_or_default())?;
@@ -178,17 +178,17 @@ impl Flow {
             let template = change.template.as_deref().unwrap_or_default();
             return Err(Error::invalid("template", format!("there is no namespace template {template:?}")));
         }
-        inner.ring_namespaces();
-        // Tasks may be due to be removed sooner than before.
+        inner.notify_namespaces();
+        // The retention of tasks may be over sooner than before.
         inner.wake.wake_up(&[inner.retention_channel.wake_up()]);
         let all = inner.read_namespaces().await?;
         all.get(name).cloned().ok_or_else(|| Error::from(sqlx::Error::RowNotFound))
     }
 
-    /// All namespaces, by name.
+    /// All namespaces, ordered by name.
     ///
     /// # Errors
-    /// The database's.
+    /// A database error.
     pub async fn namespaces(&self) -> Result<Vec<Namespace>> {
         let mut all: Vec<Namespace> = self.inner.read_namespaces().await?.values().cloned().collect();
         all.sort_by(|one, other| one.name.cmp(&other.name));
@@ -198,7 +198,7 @@ impl Flow {
 
 pub(crate) fn check_name(namespace: &str) -> Result<()> {
     if namespace.is_empty() {
-        return Err(Error::invalid("namespace", "it is empty"));
+        return Err(Error::invalid("namespace", "must not be empty"));
     }
     name::check("namespace", namespace)
 }
@@ -212,37 +212,42 @@ pub(crate) fn check_poll(ms: Option<u32>) -> Result<()> {
     match ms {
         Some(ms) if !POLL_MS.contains(&ms) => Err(Error::invalid(
             "poll_ms",
-            format!("it is {ms}; it must be between {} and {}", POLL_MS.start(), POLL_MS.end()),
+            format!("must be between {} and {}, got {ms}", POLL_MS.start(), POLL_MS.end()),
         )),
         _ => Ok(()),
     }
 }
 
-/// What a process knows of the namespaces.
-pub(crate) type Known = Arc<HashMap<String, Namespace>>;
+/// Namespaces by name.
+pub(crate) type NamespaceMap = Arc<HashMap<String, Namespace>>;
 
-/// The namespaces as this process knows them.
+/// The namespaces in memory.
 pub(crate) struct Namespaces {
     channel: Channel,
-    known: watch::Sender<Known>,
-    /// How often they had been changed when they were read.
+    current: watch::Sender<NamespaceMap>,
+    /// The sum of their versions when they were read.
     version: AtomicI64,
-    followed: OnceCell<Following>,
+    tracking: OnceCell<Tracking>,
 }
 
 impl Namespaces {
     pub(crate) fn new(channel: Channel) -> Namespaces {
-        Namespaces { channel, known: watch::Sender::default(), version: AtomicI64::new(-1), followed: OnceCell::new() }
+        Namespaces {
+            channel,
+            current: watch::Sender::default(),
+            version: AtomicI64::new(-1),
+            tracking: OnceCell::new(),
+        }
     }
 
-    /// As they are known now; none, before anybody has asked.
-    pub(crate) fn now(&self) -> Known {
-        self.known.borrow().clone()
+    /// The namespaces in memory; empty before they are read for the first time.
+    pub(crate) fn current(&self) -> NamespaceMap {
+        self.current.borrow().clone()
     }
 
-    /// Whoever wants to see them when they are known, and every change.
-    pub(crate) fn subscribe(&self) -> watch::Receiver<Known> {
-        self.known.subscribe()
+    /// Receives the namespaces when they are read, and after every change.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<NamespaceMap> {
+        self.current.subscribe()
     }
 
     pub(crate) fn channel_name(&self) -> &str {
@@ -251,61 +256,63 @@ impl Namespaces {
 }
 
 impl Inner {
-    /// Follows the namespaces from now on, if they can be read: whoever commits something has to know whether anybody wants to hear of it.
-    pub(crate) async fn follow_namespaces(self: &Arc<Inner>) {
-        if let Err(error) = self.known_namespaces().await {
+    /// Keeps the namespaces in memory up to date from now on, if they can be read. Before a write, because its changes
+    /// are published only if a namespace wants them.
+    pub(crate) async fn track_namespaces(self: &Arc<Inner>) {
+        if let Err(error) = self.watch_namespaces().await {
             tracing::warn!(
                 error = reveille_pg::causes(&error),
-                "namespaces could not be read for now: nothing is announced"
+                "reading namespaces failed: changes of tasks are not announced"
             );
         }
     }
 
-    /// How a namespace is claimed, as far as it is known.
+    /// The mode of a namespace; `None` if it is not in memory.
     pub(crate) fn mode_of(&self, namespace: &str) -> Option<Mode> {
-        self.namespaces.known.borrow().get(namespace).map(|one| one.settings.mode)
+        self.namespaces.current.borrow().get(namespace).map(|one| one.settings.mode)
     }
 
-    /// Rings whoever follows the namespaces: one was changed.
-    pub(crate) fn ring_namespaces(&self) {
+    /// Notifies all processes that a namespace was changed.
+    pub(crate) fn notify_namespaces(&self) {
         self.wake.wake_up(&[self.namespaces.channel.wake_up()]);
     }
 
-    /// The namespaces, and word of every change. The first call reads them and follows them from then on: later ones ask nothing.
-    pub(crate) async fn known_namespaces(self: &Arc<Inner>) -> Result<watch::Receiver<Known>> {
+    /// The namespaces and their changes. The first call reads them and keeps them up to date from then on; later calls
+    /// send no query.
+    pub(crate) async fn watch_namespaces(self: &Arc<Inner>) -> Result<watch::Receiver<NamespaceMap>> {
         let begin = async || {
             let seen = self.namespaces_changed().await?;
             self.read_namespaces().await?;
-            Ok::<Following, Error>(Following(tokio::spawn(follow(Arc::downgrade(self), seen)).abort_handle()))
+            Ok::<Tracking, Error>(Tracking(tokio::spawn(track(Arc::downgrade(self), seen)).abort_handle()))
         };
-        self.namespaces.followed.get_or_try_init(begin).await?;
-        Ok(self.namespaces.known.subscribe())
+        self.namespaces.tracking.get_or_try_init(begin).await?;
+        Ok(self.namespaces.current.subscribe())
     }
 
-    /// The same, whenever they can be read: for who has nothing else to do until then.
-    pub(crate) async fn namespaces_at_last(self: &Arc<Inner>) -> watch::Receiver<Known> {
+    /// The same, but repeated until they can be read.
+    pub(crate) async fn wait_for_namespaces(self: &Arc<Inner>) -> watch::Receiver<NamespaceMap> {
         loop {
-            match self.known_namespaces().await {
-                Ok(known) => return known,
+            match self.watch_namespaces().await {
+                Ok(namespaces) => return namespaces,
                 Err(error) => {
-                    tracing::warn!(error = reveille_pg::causes(&error), "namespaces could not be read for now");
+                    tracing::warn!(error = reveille_pg::causes(&error), "reading namespaces failed; retrying");
                     sleep(PAUSE).await;
                 }
             }
         }
     }
 
-    async fn read_namespaces(&self) -> Result<Known> {
+    async fn read_namespaces(&self) -> Result<NamespaceMap> {
         let rows = self.db.ask("read namespaces", || sqlx::query(&self.sql.namespaces)).await?;
         let all: HashMap<String, Namespace> =
             rows.iter().map(|row| Ok((row.try_get("name")?, read(row)?))).collect::<sqlx::Result<_>>()?;
         let version = rows.iter().map(|row| row.try_get::<i64, _>("version")).sum::<sqlx::Result<i64>>()?;
         let all = Arc::new(all);
-        // Several may read at a time: an older reading must not come after a newer one, and the same one wakes nobody.
-        self.namespaces.known.send_if_modified(|known| {
+        // Reads may overlap: an older result must not replace a newer one, and an equal one must not wake receivers.
+        self.namespaces.current.send_if_modified(|current| {
             let newer = self.namespaces.version.fetch_max(version, Ordering::Relaxed) < version;
             if newer {
-                *known = all.clone();
+                *current = all.clone();
             }
             newer
         });
@@ -318,18 +325,18 @@ impl Inner {
     }
 }
 
-/// The task that follows the namespaces: it ends with who wants to know.
+/// The task that keeps the namespaces up to date. Dropping this aborts it.
 #[derive(Debug)]
-struct Following(AbortHandle);
+struct Tracking(AbortHandle);
 
-impl Drop for Following {
+impl Drop for Tracking {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-/// Reads the namespaces again whenever one has changed, for as long as anybody has this flow.
-async fn follow(inner: Weak<Inner>, mut seen: i64) {
+/// Reads the namespaces again whenever one has changed, until the flow is dropped.
+async fn track(inner: Weak<Inner>, mut seen: i64) {
     loop {
         let Some(change_watches) = inner.upgrade().map(|inner| inner.change_watches.clone()) else { return };
         let Some(version) = change_watch::next(&change_watches, &Subject::Namespaces, Some(seen)).await else { return };
@@ -337,7 +344,7 @@ async fn follow(inner: Weak<Inner>, mut seen: i64) {
         match inner.read_namespaces().await {
             Ok(_) => seen = version,
             Err(error) => {
-                tracing::warn!(error = reveille_pg::causes(&error), "namespaces could not be read for now");
+                tracing::warn!(error = reveille_pg::causes(&error), "reading namespaces failed; retrying");
                 sleep(PAUSE).await;
             }
         }

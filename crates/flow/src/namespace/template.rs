@@ -1,4 +1,4 @@
-//! Namespace templates: how namespaces begin.
+//! Namespace templates: named settings for new namespaces.
 
 use serde::Serialize;
 use sqlx::Row;
@@ -9,22 +9,22 @@ use crate::flow::Flow;
 use crate::namespace::{NamespaceSettings, check_name, check_poll, settings};
 use crate::task::retention::check_retention;
 
-/// How namespaces begin that name this template.
+/// Named settings for new namespaces.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 pub struct NamespaceTemplate {
-    /// What it is called.
+    /// The name of the namespace template.
     pub name: String,
-    /// How a namespace is set that begins with it.
+    /// The settings of a namespace that is created with it.
     #[serde(flatten)]
     pub settings: NamespaceSettings,
 }
 
 impl Flow {
-    /// Says how namespaces begin that name this template; `default` is for those that name none.
+    /// Creates or replaces a namespace template. `default` is used for namespaces without one.
     ///
     /// # Errors
-    /// [`Error::Invalid`](crate::Error::Invalid) for what is invalid; else the database's.
+    /// [`Error::Invalid`](crate::Error::Invalid) for an invalid parameter; otherwise a database error.
     pub async fn put_namespace_template(&self, name: &str, settings: &NamespaceSettings) -> Result<()> {
         check_name(name)?;
         check_poll(Some(settings.poll_ms))?;
@@ -42,14 +42,14 @@ impl Flow {
                 .bind(settings.retention_seconds.map(|seconds| seconds as i64))
                 .bind(settings.failed_retention_seconds.map(|seconds| seconds as i64))
         };
-        self.inner.db.ask("keep a namespace template", query).await?;
+        self.inner.db.ask("put a namespace template", query).await?;
         Ok(())
     }
 
-    /// All namespace templates, by name.
+    /// All namespace templates, ordered by name.
     ///
     /// # Errors
-    /// The database's.
+    /// A database error.
     pub async fn namespace_templates(&self) -> Result<Vec<NamespaceTemplate>> {
         let query = || sqlx::query(&self.inner.sql.namespace_templates);
         let rows = self.inner.db.ask("read namespace templates", query).await?;
@@ -57,10 +57,10 @@ impl Flow {
         Ok(rows.iter().map(read).collect::<sqlx::Result<_>>()?)
     }
 
-    /// Deletes a namespace template. Namespaces that began with it stay as they are. `false`: there was none.
+    /// Deletes a namespace template. Namespaces that were created with it do not change. `false`: there was none.
     ///
     /// # Errors
-    /// [`Error::Invalid`](crate::Error::Invalid) for a name that none can have; else the database's.
+    /// [`Error::Invalid`](crate::Error::Invalid) for an invalid name; otherwise a database error.
     pub async fn delete_namespace_template(&self, name: &str) -> Result<bool> {
         check_name(name)?;
         let query = || sqlx::query(&self.inner.sql.delete_namespace_template).bind(name);

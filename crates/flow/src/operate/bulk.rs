@@ -1,7 +1,8 @@
 //! The same operation for many steps or tasks, with a preview.
 //!
-//! Each is done in a transaction of its own, so that nobody waits for all; at most so many at a time, and the report says what remains. What was done does not match any more, so
-//! sending the same again goes on where it stopped.
+//! Each item is changed in a transaction of its own, so that no row is locked for long. A request changes a limited
+//! number of items and reports how many remain. Changed items do not match the filter any more, so the same request
+//! sent again continues with the rest.
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -12,33 +13,37 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use uuid::Uuid;
 
-use super::act::CONCURRENCY;
-use super::{Act, Answer, Manner, Operation, REASON_MAX, StepAct, TaskAct, Who, check, steps_before, tasks_before};
+use super::change::CONCURRENCY;
+use super::{
+    Change, ChangeOutcome, Effect, Operation, Operator, REASON_MAX, StepChange, TaskChange, check, steps_before,
+    tasks_before,
+};
 use crate::error::{Error, Result};
 use crate::flow::Flow;
 use crate::json::Json;
-use crate::stored::{ENDED_TASKS, step_state};
+use crate::query::task::part_name;
 use crate::task::state::{StepState, TaskState};
+use crate::task::stored::{ENDED_TASKS, step_state};
 use crate::template::NAME_MAX;
 
-/// Steps or tasks of one request at most: about as many as are done within seconds.
+/// The most steps or tasks of one request: about as many as are changed within seconds.
 pub const BULK_MAX: usize = 1_000;
-/// What remains is counted as far as this, so that counting ends.
+/// Remaining items are counted up to this number.
 const REMAINING_MAX: i64 = 10_000;
 
-/// An operation for many.
+/// A bulk operation.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct BulkRequest {
-    /// For which.
+    /// The steps or tasks.
     pub filter: BulkFilter,
-    /// What is done with each.
+    /// The operation on each of them.
     pub operation: BulkOperation,
-    /// How many at most, up to 1 000.
+    /// The most items, between 1 and 1 000.
     #[serde(default = "most")]
     pub limit: usize,
-    /// Changes nothing, and says what would be done.
+    /// If true, nothing is changed, and the report says what would be.
     #[serde(default)]
     pub preview: bool,
 }
@@ -47,81 +52,81 @@ fn most() -> usize {
     BULK_MAX
 }
 
-/// Which steps or tasks. Everything that is given must be so; something must be given.
+/// Selects steps or tasks. All given fields must match; at least one must be given.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct BulkFilter {
-    /// Tasks of this namespace.
+    /// In this namespace.
     pub namespace: Option<String>,
-    /// Of the template of this name.
+    /// Of the template with this name.
     pub name: Option<String>,
-    /// And this version.
+    /// Of this version of the template.
     pub version: Option<String>,
-    /// That are there.
+    /// Of tasks in this state.
     pub state: Option<TaskState>,
-    /// Steps of this name, or all parts of it; for an operation on tasks, those that have such a step. Without it an operation on steps is about those that failed for good and that their tasks
-    /// cannot go on without.
+    /// Steps with this name, or all parts of it; for an operation on tasks, tasks that have such a step. Without it, an
+    /// operation on steps selects those that failed permanently and block their tasks.
     pub step_name: Option<String>,
-    /// Whose last error contains this text, message or type.
+    /// The last error contains this text, in its message or type.
     pub error_contains: Option<String>,
-    /// Tasks that were submitted then or later.
-    #[serde(default, deserialize_with = "moment")]
+    /// Of tasks submitted at or after this time.
+    #[serde(default, deserialize_with = "timestamp")]
     #[cfg_attr(feature = "http", schema(value_type = Option<String>, format = DateTime))]
     pub created_after: Option<OffsetDateTime>,
-    /// Or before then.
-    #[serde(default, deserialize_with = "moment")]
+    /// Of tasks submitted before this time.
+    #[serde(default, deserialize_with = "timestamp")]
     #[cfg_attr(feature = "http", schema(value_type = Option<String>, format = DateTime))]
     pub created_before: Option<OffsetDateTime>,
-    /// One of these tasks.
+    /// Of these tasks.
     #[cfg_attr(feature = "http", schema(value_type = Option<Vec<String>>))]
     pub tasks: Option<Vec<Uuid>>,
 }
 
-fn moment<'de, D: Deserializer<'de>>(from: D) -> Result<Option<OffsetDateTime>, D::Error> {
+fn timestamp<'de, D: Deserializer<'de>>(from: D) -> Result<Option<OffsetDateTime>, D::Error> {
     let text: Option<String> = Option::deserialize(from)?;
     let read = |text: String| OffsetDateTime::parse(&text, &Rfc3339).map_err(serde::de::Error::custom);
     text.map(read).transpose()
 }
 
-/// What is done with each.
+/// The operation on each step or task.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 #[serde(tag = "type", rename_all = "snake_case", try_from = "Written")]
 pub enum BulkOperation {
-    /// As [`Operation::ResetForRetry`].
+    /// See [`Operation::ResetForRetry`].
     ResetForRetry,
-    /// As [`Operation::ResolveManually`].
+    /// See [`Operation::ResolveManually`].
     ResolveManually,
-    /// As [`Operation::CompleteManually`].
+    /// See [`Operation::CompleteManually`].
     CompleteManually {
-        /// The result of each.
+        /// The result of each step.
         #[cfg_attr(feature = "http", schema(value_type = serde_json::Value))]
         result: Json,
     },
-    /// As [`Flow::cancel`].
+    /// See [`Flow::cancel`].
     CancelTask,
-    /// As [`Flow::resolve`].
+    /// See [`Flow::resolve`].
     ResolveTask,
-    /// As [`Flow::resume`].
+    /// See [`Flow::resume`].
     ResumeTask,
-    /// Removes tasks that have ended, with everything that belongs to them. Those that have not are left out: cancel them first.
+    /// Deletes ended tasks with all their rows. Open tasks are not selected: cancel them first.
     DeleteTask,
 }
 
-/// What an operation is about.
+/// A bulk operation, as it applies to one item.
 pub(super) enum Each {
-    /// A step.
+    /// Changes a step.
     Step(Operation),
-    /// A task that ends there.
+    /// Ends a task in this state.
     End(TaskState),
-    /// A task that goes on.
+    /// Resumes a task.
     Resume,
-    /// A task that is removed.
+    /// Deletes a task.
     Delete,
 }
 
-/// The same as it is written. A tagged enum is read by way of values, in which numbers lose digits.
+/// The JSON format of [`BulkOperation`]. serde buffers a tagged enum as values, which lose digits of large numbers.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -146,13 +151,13 @@ impl TryFrom<Written> for BulkOperation {
                 "unknown type {other:?}, expected one of reset_for_retry, resolve_manually, complete_manually, \
                  cancel_task, resolve_task, resume_task, delete_task"
             )),
-            (_, Some(_)) => Err("unknown field `result`: it is of complete_manually alone".to_owned()),
+            (_, Some(_)) => Err("unknown field `result`: only complete_manually has one".to_owned()),
         }
     }
 }
 
 impl BulkOperation {
-    /// What it means for a step, or for a task.
+    /// The operation on one item.
     fn each(&self) -> Each {
         match self {
             BulkOperation::ResetForRetry => Each::Step(Operation::ResetForRetry),
@@ -168,53 +173,53 @@ impl BulkOperation {
     }
 }
 
-/// What became of an operation for many.
+/// The report of a bulk operation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 pub struct BulkReport {
-    /// Nothing was changed.
+    /// Whether nothing was changed.
     pub preview: bool,
-    /// How many there were to do, of which at most as many as the limit were.
+    /// The number of matching items, including those beyond the limit.
     pub matched: u64,
-    /// How many were done, or would be.
+    /// The number of changed items, or of those that would be.
     pub done: u64,
-    /// Those, one by one.
+    /// The changed items.
     pub items: Vec<BulkItem>,
-    /// What could not be done, and why.
-    pub refused: Vec<BulkRefusal>,
-    /// How many were beyond the limit; 10 000 stands for as many or more.
+    /// The items that were not changed, with the reason.
+    pub refused: Vec<BulkFailure>,
+    /// The number of matching items beyond the limit; 10 000 means at least as many.
     pub remaining: u64,
 }
 
-/// A step or a task that something was done with, or would be.
+/// A changed step or task, or one that would be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 pub struct BulkItem {
     /// The task.
     #[cfg_attr(feature = "http", schema(value_type = String, format = "uuid"))]
     pub task_uuid: Uuid,
-    /// The step, if it is about one.
+    /// The step; none for an operation on tasks.
     pub step_name: Option<String>,
 }
 
-/// One that could not be done.
+/// A step or task that was not changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
-pub struct BulkRefusal {
+pub struct BulkFailure {
     /// The task.
     #[cfg_attr(feature = "http", schema(value_type = String, format = "uuid"))]
     pub task_uuid: Uuid,
-    /// The step, if it is about one.
+    /// The step; none for an operation on tasks.
     pub step_name: Option<String>,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
 impl BulkFilter {
-    /// Refuses what cannot be meant.
+    /// Checks the parameters.
     fn check(&self) -> Result<()> {
         if *self == BulkFilter::default() {
-            return Err(Error::invalid("filter", "it is empty, and would be about everything; say which are meant"));
+            return Err(Error::invalid("filter", "must not be empty: it would select everything"));
         }
         let names = [
             ("namespace", &self.namespace),
@@ -228,13 +233,13 @@ impl BulkFilter {
         }
         match &self.tasks {
             Some(tasks) if tasks.len() > BULK_MAX => {
-                Err(Error::invalid("tasks", format!("there are {}; the limit is {BULK_MAX}", tasks.len())))
+                Err(Error::invalid("tasks", format!("must have at most {BULK_MAX} elements, got {}", tasks.len())))
             }
             _ => Ok(()),
         }
     }
 
-    /// The text to look for as it is within an error, which is stored as JSON.
+    /// The text to search for, escaped as in JSON, because errors are stored as JSON.
     fn error(&self) -> Option<String> {
         let quoted = Value::from(self.error_contains.as_deref()?).to_string();
         Some(quoted[1..quoted.len() - 1].to_owned())
@@ -242,33 +247,35 @@ impl BulkFilter {
 }
 
 impl Flow {
-    /// Does the same with many steps or tasks, each in a transaction of its own, or says what would be done. What could not be done is in the report.
+    /// Applies an operation to many steps or tasks, each in a transaction of its own, or reports what would be changed.
+    /// Items that could not be changed are in the report.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for what cannot be meant; else the database's, and then some may have been done: sending it again goes on with the others.
-    pub async fn bulk(&self, request: BulkRequest, who: Who) -> Result<BulkReport> {
-        who.check()?;
+    /// [`Error::Invalid`] for an invalid parameter; otherwise a database error. After a database error some items may
+    /// have been changed: the same request sent again continues with the rest.
+    pub async fn bulk(&self, request: BulkRequest, operator: Operator) -> Result<BulkReport> {
+        operator.check()?;
         request.filter.check()?;
         if !(1..=BULK_MAX).contains(&request.limit) {
-            let reason = format!("it is {}; it must be between 1 and {BULK_MAX}", request.limit);
+            let reason = format!("must be between 1 and {BULK_MAX}, got {}", request.limit);
             return Err(Error::invalid("limit", reason));
         }
-        let manner = if request.preview { Manner::Preview } else { Manner::Earnest };
+        let effect = if request.preview { Effect::Preview } else { Effect::Apply };
         let rows = self.operable(&request).await?;
         let matched = rows.first().map_or(Ok(0), |row| row.try_get::<i64, _>("matched"))? as u64;
         let operation = request.operation.each();
         if let Each::Delete = operation {
-            return self.delete_many(&rows, matched, &who, request.preview).await;
+            return self.delete_many(&rows, matched, &operator, request.preview).await;
         }
-        // Collected, so that whoever waits for this may do so in any thread.
-        let each: Vec<_> = rows.iter().map(|row| self.one(row, &operation, &who, manner)).collect();
+        // Collected first: a lazy iterator would make this future not `Send`.
+        let each: Vec<_> = rows.iter().map(|row| self.one(row, &operation, &operator, effect)).collect();
         let all: Vec<_> = stream::iter(each).buffered(CONCURRENCY).try_collect().await?;
         let remaining = matched - all.len() as u64;
         let (mut items, mut refused) = (Vec::new(), Vec::new());
         for (item, error) in all {
             match error {
                 None => items.push(item),
-                Some(error) => refused.push(BulkRefusal {
+                Some(error) => refused.push(BulkFailure {
                     task_uuid: item.task_uuid,
                     step_name: item.step_name,
                     reason: error.to_string(),
@@ -278,23 +285,29 @@ impl Flow {
         Ok(BulkReport { preview: request.preview, matched, done: items.len() as u64, items, refused, remaining })
     }
 
-    /// Removes tasks that have ended: all in one short transaction, because nothing waits for them.
-    async fn delete_many(&self, rows: &[PgRow], matched: u64, who: &Who, preview: bool) -> Result<BulkReport> {
+    /// Deletes ended tasks, in one short transaction: no other transaction waits for their locks.
+    async fn delete_many(
+        &self,
+        rows: &[PgRow],
+        matched: u64,
+        operator: &Operator,
+        preview: bool,
+    ) -> Result<BulkReport> {
         let tasks = rows.iter().map(|row| row.try_get("id")).collect::<sqlx::Result<Vec<Uuid>>>()?;
         let removed = if preview { tasks.clone() } else { self.remove(&tasks).await? };
         if !preview && !removed.is_empty() {
-            tracing::info!(tasks = removed.len(), by = who.name, reason = who.reason, "removed tasks");
+            tracing::info!(tasks = removed.len(), by = operator.name, reason = operator.reason, "removed tasks");
         }
         let remaining = matched - tasks.len() as u64;
         let (done, held): (Vec<Uuid>, Vec<Uuid>) = tasks.into_iter().partition(|task| removed.contains(task));
         let items: Vec<_> = done.into_iter().map(|task_uuid| BulkItem { task_uuid, step_name: None }).collect();
         let reason = || "the task is being changed by another request, or was removed before; try again".to_owned();
-        let refusal = |task_uuid| BulkRefusal { task_uuid, step_name: None, reason: reason() };
-        let refused = held.into_iter().map(refusal).collect();
+        let failure = |task_uuid| BulkFailure { task_uuid, step_name: None, reason: reason() };
+        let refused = held.into_iter().map(failure).collect();
         Ok(BulkReport { preview, matched, done: items.len() as u64, items, refused, remaining })
     }
 
-    /// What a request is about.
+    /// The items that a request selects.
     pub(super) async fn operable(
         &self,
         BulkRequest { filter, operation, limit, .. }: &BulkRequest,
@@ -305,7 +318,7 @@ impl Flow {
             Each::End(to) => tasks_before(*to),
             Each::Resume => vec!["error"],
             Each::Delete => ENDED_TASKS.iter().map(|(word, _)| *word).collect(),
-            // What is done is not undone by the hundred.
+            // Complete steps are changed one by one only.
             Each::Step(operation) => {
                 let meant = |word: &&str| match step_state(word) {
                     Some(StepState::Error) => true,
@@ -330,51 +343,52 @@ impl Flow {
                 .bind(&filter.tasks)
                 .bind(states.clone());
             let query = if steps { query.bind(filter.step_name.is_none()) } else { query };
-            // Planned for this filter: another one is found by another index.
+            // Plan for this filter: another one may need another index.
             query.bind(*limit as i64).bind(REMAINING_MAX).persistent(false)
         };
         Ok(self.inner.db.ask("find what an operation is about", query).await?)
     }
 
-    /// Does it with one, and says why not, if it could not.
+    /// Changes one item. Returns the reason if that is not allowed.
     pub(super) async fn one(
         &self,
         row: &PgRow,
         operation: &Each,
-        who: &Who,
-        manner: Manner,
+        operator: &Operator,
+        effect: Effect,
     ) -> Result<(BulkItem, Option<Error>)> {
         let task = row.try_get("id")?;
         let mut item = BulkItem { task_uuid: task, step_name: None };
-        let act = match operation {
-            Each::End(to) => Ok(Act::Task(TaskAct { task, to: *to })),
-            Each::Resume | Each::Delete if manner == Manner::Preview => return Ok((item, None)),
-            // Removed together: see `delete_many`.
+        let change = match operation {
+            Each::End(to) => Ok(Change::Task(TaskChange { task, to: *to })),
+            Each::Resume | Each::Delete if effect == Effect::Preview => return Ok((item, None)),
+            // `delete_many` deletes all tasks at once.
             Each::Delete => return Ok((item, None)),
             Each::Resume => {
-                return match Box::pin(self.resume(task, who.clone())).await {
+                return match Box::pin(self.resume(task, operator.clone())).await {
                     Ok(_) => Ok((item, None)),
                     Err(error @ (Error::NoTask { .. } | Error::NotAllowed { .. })) => Ok((item, Some(error))),
                     Err(error) => Err(error),
                 };
             }
             Each::Step(operation) => {
-                let kept = self.inner.numbered(row.try_get("template_id")?).await?.ok_or(Error::NoTask { task })?;
+                let cached =
+                    self.inner.template_by_id(row.try_get("template_id")?).await?.ok_or(Error::NoTask { task })?;
                 let at = (row.try_get::<i32, _>("slot")? as usize, row.try_get("part")?);
-                item.step_name = Some(super::public(&kept.template, at.0, at.1));
-                StepAct::new(task, kept, at, operation).await.map(Act::Step)
+                item.step_name = Some(part_name(&cached.template.steps[at.0].name, at.1));
+                StepChange::new(task, cached, at, operation).await.map(Change::Step)
             }
         };
-        let answer = match act {
-            Ok(act) => self.act(act, who, manner).await?,
-            Err(error) => Answer::Refused(error),
+        let outcome = match change {
+            Ok(change) => self.change(change, operator, effect).await?,
+            Err(error) => ChangeOutcome::Refused(error),
         };
-        match answer {
-            Answer::Refused(
+        match outcome {
+            ChangeOutcome::Refused(
                 error
                 @ (Error::Invalid { .. } | Error::NoTask { .. } | Error::NoStep { .. } | Error::NotAllowed { .. }),
             ) => Ok((item, Some(error))),
-            Answer::Refused(error) => Err(error),
+            ChangeOutcome::Refused(error) => Err(error),
             _ => Ok((item, None)),
         }
     }

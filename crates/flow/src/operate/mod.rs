@@ -1,49 +1,53 @@
-//! What people do with steps and tasks: another chance, a result by hand, an end.
+//! Manual operations on steps and tasks: reset, resolve, complete, cancel, resume, delete; and limits.
 //!
-//! The danger is a worker that does not know of it. Whatever a person does with a step that a worker has takes it away: the worker's word does not count any more, and its next heartbeat says
-//! so. A task that had failed goes on when nothing is left that failed. Each operation is one transaction, decided under the task's lock; what cannot be done is refused with where the step
-//! or task is, and changes nothing.
+//! A worker may hold the step that an operator changes. Then the operation takes the step away from it: the worker's
+//! report is rejected, and its next heartbeat tells it so. A failed task continues when none of its steps is failed any
+//! more. Each operation is one transaction, decided under the task's lock. An operation that is not allowed returns the
+//! current state and changes nothing.
 
-mod act;
 mod bulk;
+mod change;
+pub(crate) mod limit;
 mod resume;
 
 use serde::{Deserialize, Serialize};
 use sqlx::Row;
 use uuid::Uuid;
 
-pub(crate) use self::act::Operations;
-pub use self::bulk::{BULK_MAX, BulkFilter, BulkItem, BulkOperation, BulkRefusal, BulkReport, BulkRequest};
+pub use self::bulk::{BULK_MAX, BulkFailure, BulkFilter, BulkItem, BulkOperation, BulkReport, BulkRequest};
+pub(crate) use self::change::Operations;
 
-use self::act::{Act, Answer, Manner, StepAct, TaskAct};
-use crate::catalog::CachedTemplate;
+use self::change::{Change, ChangeOutcome, Effect, StepChange, TaskChange};
 use crate::error::{Error, Result};
 use crate::flow::Flow;
 use crate::json::Json;
-use crate::stored::{ENDED_TASKS, OPEN, STEPS};
+use crate::query::task::part_name;
 use crate::task::decision::decided;
 use crate::task::state::{By, StepState, TaskState};
+use crate::task::stored::{ENDED_TASKS, OPEN, STEPS};
+use crate::template::cache::CachedTemplate;
 use crate::template::{NAME_MAX, StepKind, Template};
 
 /// The longest reason, in characters.
 pub const REASON_MAX: usize = 2_000;
 
-/// What a person does with a step.
+/// A manual operation on a step.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Operation {
-    /// Gives a step that failed for good another chance: its attempts begin anew, its checkpoint is kept.
+    /// Resets a permanently failed step: its attempts are counted from zero, and its checkpoint is kept.
     ResetForRetry,
-    /// Says that the step was dealt with by other means: what follows goes on. It has no result, unless there was one; a decision chooses nothing then, and there are no parts.
+    /// Resolves the step without a worker: the steps after it continue. It has no result unless it had one before; a
+    /// decision chooses no step, and a batchable step has no parts.
     ResolveManually,
     /// Completes the step with a result, as a worker would.
     CompleteManually {
-        /// As the template allows it.
+        /// The result, validated by the template.
         result: Json,
     },
 }
 
 impl Operation {
-    /// What it is called.
+    /// The name of the operation.
     pub fn name(&self) -> &'static str {
         match self {
             Operation::ResetForRetry => "reset_for_retry",
@@ -52,7 +56,7 @@ impl Operation {
         }
     }
 
-    /// Where it leads.
+    /// The state after it.
     fn to(&self) -> StepState {
         match self {
             Operation::ResetForRetry => StepState::Pending,
@@ -62,22 +66,22 @@ impl Operation {
     }
 }
 
-/// Who does something, and why.
+/// The author of a manual operation, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
-pub struct Who {
-    /// What the history calls them.
+pub struct Operator {
+    /// The operator's name, shown in the history.
     pub name: String,
-    /// For whoever reads it later.
+    /// The reason, shown in the history.
     pub reason: Option<String>,
 }
 
-impl Who {
-    /// Refuses what cannot be stored.
+impl Operator {
+    /// Checks the parameters.
     fn check(&self) -> Result<()> {
         if self.name.is_empty() {
-            return Err(Error::invalid("name", "it is empty; the history has to say who it was"));
+            return Err(Error::invalid("name", "it is empty; the history has to say operator it was"));
         }
         let reason = self.reason.as_ref().map(|reason| ("reason", reason, REASON_MAX));
         [("name", &self.name, NAME_MAX)]
@@ -87,19 +91,19 @@ impl Who {
     }
 }
 
-/// Refuses a text that cannot be stored.
+/// Checks a text.
 fn check(what: &'static str, text: &str, max: usize) -> Result<()> {
     let length = text.chars().count();
     if text.contains('\0') {
-        return Err(Error::invalid(what, "it contains a NUL character, which PostgreSQL cannot store"));
+        return Err(Error::invalid(what, "must not contain NUL characters"));
     }
     if length > max {
-        return Err(Error::invalid(what, format!("it has {length} characters; the limit is {max}")));
+        return Err(Error::invalid(what, format!("must have at most {max} characters, got {length}")));
     }
     Ok(())
 }
 
-/// What became of a step that somebody did something with.
+/// The effect of a manual operation on a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 pub struct Operated {
@@ -108,135 +112,143 @@ pub struct Operated {
     pub task_uuid: Uuid,
     /// The step.
     pub step_name: String,
-    /// Where it was.
+    /// The state before.
     pub before: StepState,
-    /// Where it is now.
+    /// The state after.
     pub state: StepState,
-    /// Where its task ended; `None` if it goes on.
+    /// The state in which the task ended; `None`: it is open.
     pub task_state: Option<TaskState>,
 }
 
-/// A task that somebody ended.
+/// A task that an operator ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 pub struct Cancelled {
     /// The task.
     #[cfg_attr(feature = "http", schema(value_type = String, format = "uuid"))]
     pub task_uuid: Uuid,
-    /// Where it is now.
+    /// The state after.
     pub state: TaskState,
-    /// How many of its steps are cancelled.
+    /// The number of cancelled steps.
     pub cancelled_steps: u64,
-    /// Somebody had done so before; it counts once.
+    /// Whether the task was in this state already.
     pub repeated: bool,
 }
 
-/// What stands in the way of an operation.
+/// Why an operation is not allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Obstacle {
-    /// Where the step is.
+    /// The state of the step.
     #[error("it is {0}")]
     Step(StepState),
-    /// Where its task is.
+    /// The state of its task.
     #[error("its task is {0}")]
     Task(TaskState),
-    /// Where the task itself is.
+    /// The state of the task, for an operation on a task.
     #[error("it is {0}")]
     Itself(TaskState),
-    /// The step is a part of a batch that goes on without those that fail, and what follows has begun.
-    #[error("the rest of its batch went on without it, and what follows has begun")]
+    /// The batch continued without this failed part, and a step after it has started.
+    #[error("its batch continued without it, and a step after it has started")]
     Begun,
-    /// The step decides or divides, and what is behind it was decided when it was resolved.
-    #[error("it is resolved_manually, and what is behind it was decided by that")]
+    /// The step is a decision or batchable step. When it was resolved, the steps after it were decided.
+    #[error("it is resolved_manually, which has decided the steps after it")]
     Decided,
 }
 
 impl Flow {
-    /// Does something with a step, by its public name: a part of a batch has its number, as in `rows_001`.
+    /// Applies an operation to a step, by its public name. The name of a part ends with its number, as in `rows_001`.
     ///
     /// # Errors
-    /// [`Error::NoTask`], [`Error::NoStep`], [`Error::NotAllowed`] with what stands in the way, [`Error::Invalid`] for a result that the template does not allow; nothing was changed then. Else
-    /// the database's.
-    pub async fn operate(&self, task: Uuid, step: &str, operation: Operation, who: Who) -> Result<Operated> {
-        who.check()?;
+    /// [`Error::NoTask`], [`Error::NoStep`], [`Error::NotAllowed`] with the reason, or [`Error::Invalid`] for a result
+    /// that the template does not allow: nothing was changed. Otherwise a database error.
+    pub async fn operate(&self, task: Uuid, step: &str, operation: Operation, operator: Operator) -> Result<Operated> {
+        operator.check()?;
         let rows =
             self.inner.db.ask("find a task", || sqlx::query(&self.inner.sql.template_of_task).bind(task)).await?;
         let template = rows.first().ok_or(Error::NoTask { task })?.try_get(0)?;
-        let kept = self.inner.numbered(template).await?.ok_or(Error::NoTask { task })?;
-        let place = place(&kept.template, step).ok_or_else(|| Error::NoStep { task, step: step.to_owned() })?;
-        let act = StepAct::new(task, kept, place, &operation).await?;
-        self.act(Act::Step(act), &who, Manner::Earnest).await.and_then(Answer::operated)
+        let cached = self.inner.template_by_id(template).await?.ok_or(Error::NoTask { task })?;
+        let position = position(&cached.template, step).ok_or_else(|| Error::NoStep { task, step: step.to_owned() })?;
+        let change = StepChange::new(task, cached, position, &operation).await?;
+        self.change(Change::Step(change), &operator, Effect::Apply).await.and_then(ChangeOutcome::operated)
     }
 
-    /// Cancels a task, with everything of it that is not over. Doing so again changes nothing, and is answered the same.
+    /// Cancels a task and its open steps. Cancelling it again changes nothing and returns the same.
     ///
     /// # Errors
-    /// [`Error::NoTask`]; [`Error::NotAllowed`] if it ended otherwise. Else the database's.
-    pub async fn cancel(&self, task: Uuid, who: Who) -> Result<Cancelled> {
-        self.end(task, TaskState::Cancelled, who).await
+    /// [`Error::NoTask`]; [`Error::NotAllowed`] if it ended in another state; otherwise a database error.
+    pub async fn cancel(&self, task: Uuid, operator: Operator) -> Result<Cancelled> {
+        self.end(task, TaskState::Cancelled, operator).await
     }
 
-    /// Says that a task was dealt with by other means, wherever it is. What is not over of it is cancelled. Doing so again changes nothing, and is answered the same.
+    /// Resolves a task by other means, in any state, and cancels its open steps. Resolving it again changes nothing and
+    /// returns the same.
     ///
     /// # Errors
-    /// [`Error::NoTask`]; else the database's.
-    pub async fn resolve(&self, task: Uuid, who: Who) -> Result<Cancelled> {
-        self.end(task, TaskState::ResolvedManually, who).await
+    /// [`Error::NoTask`]; otherwise a database error.
+    pub async fn resolve(&self, task: Uuid, operator: Operator) -> Result<Cancelled> {
+        self.end(task, TaskState::ResolvedManually, operator).await
     }
 
-    async fn end(&self, task: Uuid, to: TaskState, who: Who) -> Result<Cancelled> {
-        who.check()?;
-        self.act(Act::Task(TaskAct { task, to }), &who, Manner::Earnest).await.and_then(Answer::cancelled)
+    async fn end(&self, task: Uuid, to: TaskState, operator: Operator) -> Result<Cancelled> {
+        operator.check()?;
+        self.change(Change::Task(TaskChange { task, to }), &operator, Effect::Apply)
+            .await
+            .and_then(ChangeOutcome::cancelled)
     }
 }
 
-/// Which step a public name means: the place of its definition, and which part.
-fn place(template: &Template, name: &str) -> Option<(usize, Option<i32>)> {
-    if let Some(place) = template.index_of(name).filter(|place| template.steps[*place].kind != StepKind::BatchWorker) {
-        return Some((place, None));
+/// Looks up a step by its public name: the index of its definition, and the number of a part.
+fn position(template: &Template, name: &str) -> Option<(usize, Option<i32>)> {
+    if let Some(index) = template.index_of(name).filter(|index| template.steps[*index].kind != StepKind::BatchWorker) {
+        return Some((index, None));
     }
     let (worker, number) = name.rsplit_once('_')?;
-    let place = template.index_of(worker).filter(|place| template.steps[*place].kind == StepKind::BatchWorker)?;
+    let index = template.index_of(worker).filter(|index| template.steps[*index].kind == StepKind::BatchWorker)?;
     let part: i32 = number.parse().ok()?;
-    (public(template, place, Some(part)) == name).then_some((place, Some(part)))
+    (part_name(worker, Some(part)) == name).then_some((index, Some(part)))
 }
 
-/// The public name of a step.
-fn public(template: &Template, place: usize, part: Option<i32>) -> String {
-    let name = &template.steps[place].name;
-    part.map_or_else(|| name.clone(), |part| format!("{name}_{part:03}"))
-}
-
-/// From where a step may be brought there by a person alone.
+/// The states from which only an operator may bring a step to this state.
 fn steps_before(to: StepState) -> Vec<&'static str> {
     let may = |from: StepState| from.may_become(to, By::Operator) && !from.may_become(to, By::Engine);
     STEPS.iter().filter(|(_, from)| may(*from)).map(|(word, _)| *word).collect()
 }
 
-/// And a task. One that is open is in a state that is not terminal, whichever.
+/// The same for a task. Any state that is not terminal stands for an open task.
 fn tasks_before(to: TaskState) -> Vec<&'static str> {
     let open = [(OPEN, TaskState::StepsInProcess)];
     let all = open.iter().chain(ENDED_TASKS);
     all.filter(|(_, from)| from.may_become(to, By::Operator)).map(|(word, _)| *word).collect()
 }
 
-impl StepAct {
-    /// What is to be done with a step of a task, checked against its template.
+impl StepChange {
+    /// An operation on a step, checked against the template.
     async fn new(
         task: Uuid,
-        kept: std::sync::Arc<CachedTemplate>,
+        cached: std::sync::Arc<CachedTemplate>,
         at: (usize, Option<i32>),
         operation: &Operation,
-    ) -> Result<StepAct> {
-        let (place, part) = at;
+    ) -> Result<StepChange> {
+        let (index, part) = at;
         let (mut body, mut chosen, mut inputs) = (None, None, None);
         if let Operation::CompleteManually { result } = operation {
-            kept.allows_result(place, result).await.map_err(|unfit| Error::schema("result", unfit))?;
-            (chosen, inputs) = decided(&kept.template, &kept.template.steps[place], result)
+            cached.allows_result(index, result).await.map_err(|unfit| Error::schema("result", unfit))?;
+            (chosen, inputs) = decided(&cached.template, &cached.template.steps[index], result)
                 .map_err(|reason| Error::invalid("result", reason))?;
             body = Some(result.get().to_owned());
         }
-        let step = public(&kept.template, place, part);
-        Ok(StepAct { task, kept, place, part, step, name: operation.name(), to: operation.to(), body, chosen, inputs })
+        let step = part_name(&cached.template.steps[index].name, part);
+        Ok(StepChange {
+            task,
+            cached,
+            index,
+            part,
+            step,
+            name: operation.name(),
+            to: operation.to(),
+            body,
+            chosen,
+            inputs,
+        })
     }
 }

@@ -1,25 +1,26 @@
-//! Letting a task go on that ended as an error: by a failure, or because it took too long.
+//! Resuming a task that ended in error: because a step failed, or because it exceeded a time limit.
 
 use uuid::Uuid;
 
-use super::act::Manner;
 use super::bulk::Each;
-use super::{BULK_MAX, BulkFilter, BulkOperation, BulkRequest, Obstacle, Operation, Who};
+use super::change::Effect;
+use super::{BULK_MAX, BulkFilter, BulkOperation, BulkRequest, Obstacle, Operation, Operator};
 use crate::error::{Error, Result};
 use crate::flow::Flow;
 use crate::query::task::{STEP_PAGE_MAX, TaskSummary};
 use crate::task::state::{StepState, TaskState};
 
 impl Flow {
-    /// Lets a task go on that ended as an error. Steps that failed for good get all their attempts again, and so do those that were cancelled because the task took too long. The limits of its
-    /// `lifecycle` count from now.
+    /// Resumes a task that ended in error. Permanently failed steps, and steps that were cancelled because the task
+    /// exceeded a time limit, get all their attempts again. The limits of its `lifecycle` count from now.
     ///
-    /// Each failed step is reset by itself, as by [`Operation::ResetForRetry`]: if this stops halfway, call it again.
+    /// Each failed step is reset in a transaction of its own, as by [`Operation::ResetForRetry`]. After a failure call
+    /// it again.
     ///
     /// # Errors
-    /// [`Error::NoTask`]; [`Error::NotAllowed`] if it has not ended as an error. Else the database's.
-    pub async fn resume(&self, task: Uuid, who: Who) -> Result<TaskSummary> {
-        who.check()?;
+    /// [`Error::NoTask`]; [`Error::NotAllowed`] if it has not ended in error; otherwise a database error.
+    pub async fn resume(&self, task: Uuid, operator: Operator) -> Result<TaskSummary> {
+        operator.check()?;
         let obstacle = |found: &TaskSummary| {
             let obstacle = Obstacle::Itself(found.status);
             Error::NotAllowed { task, step: None, operation: "resume", obstacle }
@@ -34,18 +35,19 @@ impl Flow {
             limit: BULK_MAX,
             preview: false,
         };
-        // A task has no more failed steps than steps: every round resets some, or it ends here.
+        // This ends: every round but the last resets as many steps as a request may.
         loop {
             let rows = self.operable(&failed).await?;
             for row in &rows {
-                let (_, refused) = self.one(row, &Each::Step(Operation::ResetForRetry), &who, Manner::Earnest).await?;
+                let (_, refused) =
+                    self.one(row, &Each::Step(Operation::ResetForRetry), &operator, Effect::Apply).await?;
                 refused.map_or(Ok(()), Err)?;
             }
             if rows.len() < BULK_MAX {
                 break;
             }
         }
-        // Where none failed, any that was cancelled brings back all of those.
+        // No step failed: resetting one cancelled step resets all of them.
         if self.summary(task).await?.ok_or(Error::NoTask { task })?.status == TaskState::Error {
             let mut after = None;
             let cancelled = loop {
@@ -55,7 +57,7 @@ impl Flow {
                     None => after = Some(page.next.ok_or_else(|| obstacle(&found))?),
                 }
             };
-            self.operate(task, &cancelled.name, Operation::ResetForRetry, who).await?;
+            self.operate(task, &cancelled.name, Operation::ResetForRetry, operator).await?;
         }
         self.summary(task).await?.ok_or(Error::NoTask { task })
     }

@@ -1,4 +1,4 @@
-//! Word that there is something to be received, as a stream.
+//! Events of steps that can be received, as a stream.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use reveille_wake::Consumer;
 use super::QueueEvent;
 use crate::events::change_watch::{self, ChangeWatches, Subject};
 
-/// Word of what can be received in a namespace.
+/// Events of steps that can be received in a namespace.
 pub(super) fn stream(change_watches: &Consumer<ChangeWatches>, namespace: &str) -> BoxStream<'static, QueueEvent> {
     let namespace: Arc<str> = namespace.into();
     let next = async |(change_watches, namespace, seen): (Consumer<ChangeWatches>, Arc<str>, Option<i64>)| {

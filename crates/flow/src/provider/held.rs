@@ -1,22 +1,22 @@
-//! What was received and has not ended: the receipt of each step until it is settled.
+//! The receipts of claimed steps, kept until the steps end.
 //!
-//! From the claim on a message is worth nothing but its ack: the step is claimed, and whoever brings the message again finds that. So an ack that is lost, or never sent because the step
-//! ended through another server, costs a delivery that is dropped.
+//! A message is acked when its step has ended. If the ack is lost, or never sent because the step ended through another
+//! server, the message is delivered again; the claim finds that the step is not ready and drops the message.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::{Providers, Receipt};
 use crate::claim::token::Token;
-use crate::claim::unanswered::locked;
 use crate::namespace::Provider;
 
-/// How often what is held longer than its lease is looked for.
+/// How often receipts are searched for expired leases.
 const SWEEP: Duration = Duration::from_secs(60);
 
 type Key = (Uuid, i32, i64);
@@ -24,12 +24,12 @@ type Key = (Uuid, i32, i64);
 #[derive(Default)]
 pub(crate) struct Held {
     steps: Mutex<Steps>,
-    ended: Mutex<StepReport>,
+    pending: Mutex<PendingAcks>,
 }
 
-/// To be acked: by one task, for as long as there are some, all at once that came while it acked those before.
+/// Receipts to ack. One task acks them while there are any: in each round all that were added during the one before.
 #[derive(Default)]
-struct StepReport {
+struct PendingAcks {
     receipts: Vec<(Provider, Receipt)>,
     acking: Option<JoinHandle<()>>,
 }
@@ -51,23 +51,23 @@ fn key(token: &Token) -> Key {
 }
 
 impl Held {
-    /// Keeps the receipt of a step that was claimed by it.
+    /// Keeps the receipt of a claimed step.
     pub(crate) fn hold(&self, provider: Provider, token: &Token, receipt: Receipt, lease: Duration) {
         let step = Step { provider, receipt, until: Instant::now() + lease };
-        locked(&self.steps).held.insert(key(token), step);
+        self.steps.lock().held.insert(key(token), step);
     }
 
-    /// A step lasts longer.
+    /// The lease of a step was extended.
     pub(crate) fn extend(&self, token: &Token, lease: Duration) {
-        if let Some(step) = locked(&self.steps).held.get_mut(&key(token)) {
+        if let Some(step) = self.steps.lock().held.get_mut(&key(token)) {
             step.until = step.until.max(Instant::now() + lease);
         }
     }
 
-    /// Takes what has ended, and now and then what nobody here has ended in time.
+    /// Takes the receipts of ended steps, and at intervals those of expired leases.
     fn take(&self, tokens: &[Token]) -> Vec<(Provider, Receipt)> {
         let now = Instant::now();
-        let mut steps = locked(&self.steps);
+        let mut steps = self.steps.lock();
         let mut taken: Vec<Step> = tokens.iter().filter_map(|token| steps.held.remove(&key(token))).collect();
         if *steps.swept.get_or_insert(now) + SWEEP < now {
             steps.swept = Some(now);
@@ -78,24 +78,24 @@ impl Held {
 }
 
 impl Providers {
-    /// Steps have ended, and that is committed: their messages are acked soon.
+    /// Acks the messages of steps that have ended, after the commit.
     pub(crate) fn ended(self: &Arc<Self>, tokens: &[Token]) {
         self.ack_soon(self.held.take(tokens));
     }
 
-    /// Acks messages in the background, many at a time.
+    /// Acks messages in the background, in batches.
     pub(crate) fn ack_soon(self: &Arc<Self>, receipts: Vec<(Provider, Receipt)>) {
         if receipts.is_empty() {
             return;
         }
-        let mut ended = locked(&self.held.ended);
-        ended.receipts.extend(receipts);
-        if ended.acking.as_ref().is_none_or(JoinHandle::is_finished) {
-            ended.acking = Some(tokio::spawn(ack(self.clone())));
+        let mut pending = self.held.pending.lock();
+        pending.receipts.extend(receipts);
+        if pending.acking.as_ref().is_none_or(JoinHandle::is_finished) {
+            pending.acking = Some(tokio::spawn(ack(self.clone())));
         }
     }
 
-    /// Puts messages back in the background.
+    /// Releases messages in the background.
     pub(crate) fn release_soon(self: &Arc<Self>, provider: Provider, receipts: Vec<Receipt>) {
         if receipts.is_empty() {
             return;
@@ -106,7 +106,7 @@ impl Providers {
             if let Err(error) = queue.release(None, receipts).await {
                 tracing::debug!(
                     error = reveille_pg::causes(&error),
-                    "messages were not put back; they come back by themselves"
+                    "releasing messages failed; they become visible again by themselves"
                 );
             }
         });
@@ -116,12 +116,12 @@ impl Providers {
 async fn ack(providers: Arc<Providers>) {
     loop {
         let receipts = {
-            let mut ended = locked(&providers.held.ended);
-            if ended.receipts.is_empty() {
-                ended.acking = None;
+            let mut pending = providers.held.pending.lock();
+            if pending.receipts.is_empty() {
+                pending.acking = None;
                 return;
             }
-            std::mem::take(&mut ended.receipts)
+            std::mem::take(&mut pending.receipts)
         };
         let mut by_provider: HashMap<Provider, Vec<Receipt>> = HashMap::new();
         for (provider, receipt) in receipts {
@@ -132,7 +132,7 @@ async fn ack(providers: Arc<Providers>) {
             if let Err(error) = queue.ack(receipts).await {
                 tracing::debug!(
                     error = reveille_pg::causes(&error),
-                    "messages were not acked; they will come again, in vain"
+                    "acking messages failed; they will be delivered again and dropped"
                 );
             }
         }

@@ -1,11 +1,13 @@
-//! Through what the steps of a namespace are handed out: the tables themselves, PGMQ, or RabbitMQ.
+//! Queue providers: how the steps of a namespace reach workers, through the step table, PGMQ or RabbitMQ.
 //!
-//! The step row stays the truth, and is its own outbox: the transaction that makes a step due is all there is to write. In a namespace with another queue somebody waits for due steps as workers
-//! do, marks each with a number of its own ([`publish`]), and sends a message with that number. Being sent is a lease: what nobody claims is sent again. Who receives the message
-//! claims the step by that number ([`deliver`]), once; from there on it is a step like any other, with its token. The message is acked when the step has ended, after the commit. So a message
-//! that comes twice, late or never costs a look or some time, and nothing else.
+//! The step row stays the source of truth and is its own outbox: the transaction that makes a step due writes nothing
+//! else. In a namespace with another queue a publisher claims due steps, writes a new number to each row ([`publish`])
+//! and sends a message with that number. This claim is a lease: a step that stays unclaimed is sent again. The receiver
+//! of the message claims the step by the number ([`deliver`]), which succeeds once; from then on it is a step like any
+//! other, with a token. The message is acked after the commit that ends the step. So a message that is duplicated, late
+//! or lost costs a query or some time, and nothing else.
 
-// What only optional queues use is compiled without them, too.
+// Code that only optional providers use is compiled without them, too.
 #![cfg_attr(not(all(feature = "pgmq", feature = "rabbitmq")), allow(dead_code, unused_variables))]
 
 pub(crate) mod deliver;
@@ -36,19 +38,21 @@ use crate::events::change_watch::ChangeWatches;
 use crate::namespace::Provider;
 use held::Held;
 
-/// Letters of a queue's name that tell people what it is for; with the hash it fits what PGMQ allows, which is 47.
+/// Characters of the readable part of a queue's name; with the hash it has at most 47, the limit of PGMQ.
 const READABLE_MAX: usize = 30;
 /// Bytes of the hash in a queue's name.
 const HASH_BYTES: usize = 6;
 
-/// About queues beside the tables.
+/// The options of queue providers.
 #[derive(Clone)]
 pub struct ProviderOptions {
-    /// Where RabbitMQ is, as `amqp://…`, or `amqps://…` for TLS; `None`: there is none. It is not printed.
+    /// The URL of RabbitMQ, `amqp://…`, or `amqps://…` for TLS; `None`: no RabbitMQ. It is never printed.
     pub amqp_url: Option<String>,
-    /// Certificates, in PEM, of the authorities that may have signed RabbitMQ's own. `None`: those of the system. With it an address without TLS is refused.
+    /// PEM certificates of the authorities that are trusted to sign RabbitMQ's certificate. `None`: those of the
+    /// system. If given, a URL without TLS is rejected.
     pub amqp_ca: Option<String>,
-    /// After how long a step that was sent and not claimed is sent again. What a server had that died is found after three seconds.
+    /// After this time a step that was sent and not claimed is sent again. Steps that a crashed server was sending are
+    /// sent again after three seconds.
     pub publish_lease: Duration,
 }
 
@@ -59,7 +63,7 @@ impl Default for ProviderOptions {
 }
 
 impl ProviderOptions {
-    /// Whether this build can talk to RabbitMQ: the feature `rabbitmq`.
+    /// Whether RabbitMQ is compiled in: the feature `rabbitmq`.
     pub const HAS_RABBITMQ: bool = cfg!(feature = "rabbitmq");
 }
 
@@ -70,7 +74,8 @@ impl fmt::Debug for ProviderOptions {
     }
 }
 
-/// Why a queue could not do something. What was to be sent is due again, what was to be received is still there.
+/// An operation on a queue failed. Steps that were to be sent are due again; messages that were to be received stay in
+/// the queue.
 #[derive(Debug, thiserror::Error)]
 #[error("{queue} {what}")]
 pub struct QueueError {
@@ -89,7 +94,8 @@ impl QueueError {
     }
 }
 
-/// Which steps: those of a name in a namespace. Each has a queue of its own, so that nobody receives what it does not work on.
+/// The steps with one name in a namespace. They have a queue of their own, so that workers receive only steps that they
+/// claim.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Source {
     /// The namespace.
@@ -98,14 +104,14 @@ pub struct Source {
     pub step: String,
 }
 
-/// What is sent for a step. Everything else is handed out by the claim.
+/// The message of a step. The claim returns everything else.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepMessage {
     /// The task.
     pub task: Uuid,
-    /// Which of its steps.
+    /// The ordinal of the step in its task.
     pub ordinal: i32,
-    /// Another one each time it is sent: who brings the latest may claim the step.
+    /// A new number each time the step is sent. Only the latest can claim it.
     pub number: i64,
     /// The namespace.
     pub namespace: String,
@@ -113,26 +119,26 @@ pub struct StepMessage {
     pub step: String,
     /// The task's priority.
     pub priority: i16,
-    /// How many attempts there were before.
+    /// The number of earlier attempts.
     pub attempt: i32,
 }
 
-/// A message that a queue has brought.
+/// A received message.
 #[derive(Debug)]
 pub struct Delivery {
-    /// What was sent.
+    /// The message.
     pub message: StepMessage,
-    /// What to present when it has done its work.
+    /// Identifies the message to ack or release it.
     pub receipt: Receipt,
 }
 
-/// A message as its queue knows it.
+/// Identifies a received message in its queue.
 #[derive(Debug)]
-pub struct Receipt(pub(crate) Mark);
+pub struct Receipt(pub(crate) MessageRef);
 
 #[derive(Debug)]
-pub(crate) enum Mark {
-    /// The row of the step itself.
+pub(crate) enum MessageRef {
+    /// The step row itself.
     Row,
     #[cfg(feature = "pgmq")]
     Message { queue: String, id: i64 },
@@ -140,30 +146,32 @@ pub(crate) enum Mark {
     Tag { delivery: Box<lapin::message::Delivery>, link: std::sync::Weak<rabbitmq::Link> },
 }
 
-/// What was sent to a queue.
+/// Messages that were sent to a queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sent {
     /// The queue's name.
     pub queue: String,
-    /// It was made for this.
+    /// Whether the queue was created for them.
     pub created: bool,
-    /// The number of its newest message, where messages have numbers.
+    /// The id of the newest message, if the queue has message ids.
     pub newest: Option<i64>,
 }
 
-/// A queue through which steps are handed out.
+/// A queue through which steps reach workers.
 #[async_trait]
 pub trait QueueProvider: Send + Sync {
-    /// Which one it is.
+    /// The kind of the provider.
     fn kind(&self) -> Provider;
 
-    /// Returns when it can be used, or says why it cannot.
+    /// Returns when the queue can be used.
     async fn ready(&self) -> Result<(), QueueError>;
 
-    /// Sends messages, and returns when the queue has all of them for good. After an error it may have some. The tables take none.
+    /// Sends messages, and returns when the queue has stored all of them. After an error it may have stored some. The
+    /// step table accepts none.
     async fn publish(&self, messages: &[StepMessage]) -> Result<Vec<Sent>, QueueError>;
 
-    /// Receives what is there of these sources now, at most so many; does not wait. `conn` is a connection that who asks has anyway. What was received before something failed is no error.
+    /// Receives at most `most` messages of these sources, without waiting. `conn` is the connection of the poll. If
+    /// some messages were received before a failure, they are returned.
     async fn receive(
         &self,
         conn: &mut PgConnection,
@@ -171,41 +179,44 @@ pub trait QueueProvider: Send + Sync {
         most: usize,
     ) -> Result<Vec<Delivery>, QueueError>;
 
-    /// When a message of these sources that is invisible now may be received again, because its receiver has died. `None`: there is none, or waiters are woken.
+    /// When a message of these sources that is invisible now may be received again, because its receiver has died.
+    /// `None`: there is none, or waiters are woken.
     async fn next_visible(&self, _: &mut PgConnection, _: &[Source]) -> Result<Option<Duration>, QueueError> {
         Ok(None)
     }
 
-    /// Ends messages that have done their work. One that is not there any more is no error.
+    /// Acks messages. A message that does not exist any more is not an error.
     async fn ack(&self, receipts: Vec<Receipt>) -> Result<(), QueueError>;
 
-    /// Puts messages back, to be received again at once. `conn` is the connection by which they were received, if that is still at hand: through a pooler it has them locked until it commits.
+    /// Releases messages, to be received again at once. `conn` is the connection that received them, if there is one:
+    /// through a pooler they are locked until it commits.
     async fn release(&self, conn: Option<&mut PgConnection>, receipts: Vec<Receipt>) -> Result<(), QueueError>;
 }
 
-/// A queue that says when there is something, so that nobody has to ask.
+/// A queue that reports when there are messages, so that it need not be polled.
 pub trait EventDrivenQueueProvider: QueueProvider {
-    /// Whether it does. All of these do: whatever is made ready, or sent, rings.
+    /// Whether it reports them. All providers do: a step that becomes ready, or is sent, causes a wake-up.
     fn supports_push_notifications(&self) -> bool;
 
-    /// Word of steps of a namespace that can be received, one for each time there is something newer. It ends when the flow is closed.
+    /// Events of steps of a namespace that can be received, one each time there are newer ones. Ends when the flow is
+    /// closed.
     fn create_event_stream(&self, namespace: &str) -> BoxStream<'static, QueueEvent>;
 }
 
-/// There is something to be received.
+/// There are steps to receive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueEvent {
-    /// In this namespace.
+    /// The namespace.
     pub namespace: String,
 }
 
-/// The queues of a flow, and what was received from them and has not ended.
+/// The queue providers of a flow, and the receipts of claimed steps.
 pub(crate) struct Providers {
     pub(crate) held: Held,
     table: Arc<dyn EventDrivenQueueProvider>,
     pgmq: Option<Arc<dyn EventDrivenQueueProvider>>,
     rabbitmq: Option<Arc<dyn EventDrivenQueueProvider>>,
-    /// Rung when something was sent.
+    /// Wakes receivers when messages were sent.
     pub(crate) channel: Channel,
 }
 
@@ -231,7 +242,7 @@ impl Providers {
         Providers { held: Held::default(), table, pgmq, rabbitmq, channel }
     }
 
-    /// The queue of a kind.
+    /// The provider of a kind.
     ///
     /// # Errors
     /// [`Error::Invalid`] if this process has none.
@@ -240,7 +251,7 @@ impl Providers {
             Provider::Table => (Some(&self.table), ""),
             Provider::Pgmq => (self.pgmq.as_ref(), "this server was built without PGMQ (cargo feature `pgmq`)"),
             Provider::Rabbitmq if cfg!(feature = "rabbitmq") => {
-                (self.rabbitmq.as_ref(), "this server knows no RabbitMQ: give it the address of one")
+                (self.rabbitmq.as_ref(), "this server has no RabbitMQ: set its URL")
             }
             Provider::Rabbitmq => (None, "this server was built without RabbitMQ (cargo feature `rabbitmq`)"),
         };
@@ -249,7 +260,7 @@ impl Providers {
 }
 
 impl crate::Flow {
-    /// The queue of a kind, as this process uses it.
+    /// The queue provider of a kind.
     ///
     /// # Errors
     /// [`Error::Invalid`] if this process has none.
@@ -258,9 +269,9 @@ impl crate::Flow {
     }
 }
 
-/// The name of the queue of a source: a piece that people can read, and a hash that no other source has.
+/// The name of the queue of a source: a readable part, and a hash that makes it unique.
 pub(crate) fn queue_name(schema: &str, source: &Source) -> String {
-    let readable = if schema == crate::event_driven::DEFAULT_SCHEMA {
+    let readable = if schema == crate::events::DEFAULT_SCHEMA {
         format!("{}_{}", source.namespace, source.step)
     } else {
         format!("{schema}_{}_{}", source.namespace, source.step)
@@ -284,7 +295,7 @@ mod tests {
         queue_name(schema, &Source { namespace: namespace.to_owned(), step: step.to_owned() })
     }
 
-    /// Whatever a namespace and a step are called, their queue has a name that every broker takes, and no other source has it.
+    /// For any namespace and step name the queue has a name that every broker accepts, and that no other source has.
     #[test]
     fn a_queue_has_a_name_of_its_own() {
         let long = "ü'\"; ".repeat(50);
@@ -296,13 +307,13 @@ mod tests {
             named("reveille", &long, "y"),
         ];
         assert!(names[0].starts_with("a_b_c_"), "{}", names[0]);
-        for (place, name) in names.iter().enumerate() {
+        for (index, name) in names.iter().enumerate() {
             assert!(name.len() <= 47, "{name}");
             assert!(
                 name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_'),
                 "{name}"
             );
-            assert_eq!(names.iter().position(|other| other == name), Some(place));
+            assert_eq!(names.iter().position(|other| other == name), Some(index));
         }
     }
 }

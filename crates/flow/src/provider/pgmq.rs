@@ -1,14 +1,15 @@
-//! PGMQ: its own SQL in the same database, installed from its own crate where it is missing; no extension.
+//! PGMQ in the same database. Its SQL is installed from its crate if it is missing; no extension is needed.
 //!
-//! A message is read for seconds, which is as long as it may take to claim its step, and deleted when that has ended. Nothing polls: a sender wakes the receivers, and a receiver that finds nothing is told when
-//! what others have read can be read again.
+//! A message that was read is invisible for some seconds, enough to claim its step, and is deleted when the step has
+//! ended. Nothing polls: a sender wakes the receivers, and a receiver that finds no message learns when the next
+//! invisible one becomes visible.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
+use parking_lot::Mutex;
 use pgmq::{Message, PGMQueueExt, PgmqError};
 use reveille_pg::{Database, Schema, Sql};
 use reveille_wake::Consumer;
@@ -18,32 +19,33 @@ use tokio::sync::OnceCell;
 
 use super::events;
 use super::{
-    Delivery, EventDrivenQueueProvider, Mark, QueueError, QueueEvent, QueueProvider, Receipt, Sent, Source,
+    Delivery, EventDrivenQueueProvider, MessageRef, QueueError, QueueEvent, QueueProvider, Receipt, Sent, Source,
     StepMessage, queue_name,
 };
-use crate::event_driven::outside_channel;
 use crate::events::change_watch::ChangeWatches;
+use crate::events::outside_channel;
 use crate::namespace::Provider;
 
 const NAME: &str = "PGMQ";
-/// For how long a message that was read is invisible: longer than its step takes to be claimed. What a server had read that died waits for this long; what comes again while its step is under way is
-/// dropped.
+/// How long a message that was read is invisible: longer than claiming its step takes. Messages that a crashed server
+/// had read wait for this long. A message that becomes visible while its step is in progress is dropped.
 const READING: Duration = Duration::from_secs(3);
-/// How soon a message is looked for again that is visible and could not be read.
+/// The pause before the next poll if a visible message could not be read.
 const LOCKED: Duration = Duration::from_millis(20);
-/// Queues that one statement asks about, so that its text is bounded.
+/// The most queues of one statement, so that its text is bounded.
 const ASKED_MAX: usize = 100;
 
 pub(super) struct Pgmq {
     db: Database,
     schema: String,
     announce_queue: Sql,
-    /// For how long a message that was read is invisible, in seconds: [`READING`], or the time after which an unclaimed step is sent again.
+    /// How long a message that was read is invisible, in seconds: [`READING`], or less if unclaimed steps are sent
+    /// again sooner.
     invisible: i32,
-    /// Installed by the first who needs it.
+    /// Installed by the first use.
     installed: OnceCell<PGMQueueExt>,
-    /// The queues that are there.
-    known: Mutex<HashSet<String>>,
+    /// The queues that this process knows to exist.
+    existing: Mutex<HashSet<String>>,
     change_watches: Consumer<ChangeWatches>,
 }
 
@@ -64,7 +66,7 @@ impl Pgmq {
             announce_queue: schema.sql(reveille_pg::statement!("announce_queue")),
             invisible: lease.min(READING).as_secs().max(1) as i32,
             installed: OnceCell::new(),
-            known: Mutex::default(),
+            existing: Mutex::default(),
             change_watches,
         }
     }
@@ -82,10 +84,11 @@ impl Pgmq {
         self.db.session().await.map_err(|error| QueueError::new(NAME, "could not be reached", error))
     }
 
-    /// Makes the queue of a namespace, if this process has not yet, and announces it if it did not exist. Answers whether this process has made it now.
+    /// Creates a queue unless this process knows that it exists, and announces it if it is new. Returns whether it was
+    /// unknown.
     async fn open(&self, conn: &mut PgConnection, queue: &str, namespace: &str) -> Result<bool, QueueError> {
-        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known().contains(queue) {
+        let existing = || self.existing.lock();
+        if existing().contains(queue) {
             return Ok(false);
         }
         let queues = self.installed().await?;
@@ -94,17 +97,17 @@ impl Pgmq {
         let is_new: bool = sqlx::query_scalar(is_new).bind(queue).fetch_one(&mut *conn).await.map_err(unreachable)?;
         queues.create_with_cxn(queue, &mut *conn).await.map_err(failed("could not make a queue"))?;
         if is_new {
-            // The process that makes it announces it, also for a claim before anything was sent.
+            // The process that creates it announces it, even if a claim creates it before a message is sent.
             let channel = outside_channel(&self.schema, "pgmq_queue_created", None);
             let announce = sqlx::query(&self.announce_queue).bind(namespace).bind(queue).bind(channel);
             announce.execute(conn).await.map_err(unreachable)?;
         }
-        Ok(known().insert(queue.to_owned()))
+        Ok(existing().insert(queue.to_owned()))
     }
 
-    /// Forgets which queues are there: somebody may have dropped one.
+    /// Forgets which queues exist: one may have been dropped.
     fn forget(&self) {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.existing.lock().clear();
     }
 
     async fn send(&self, messages: &[StepMessage]) -> Result<Vec<Sent>, QueueError> {
@@ -126,7 +129,7 @@ impl Pgmq {
         Ok(sent)
     }
 
-    /// Adds what is in the queue of a source, until there are `most`.
+    /// Reads messages from the queue of a source, until there are `most`.
     async fn read(
         &self,
         conn: &mut PgConnection,
@@ -140,28 +143,28 @@ impl Pgmq {
         let left = most.saturating_sub(deliveries.len());
         let read = queues.read_batch_with_cxn(&queue, self.invisible, left as i32, &mut *conn);
         let read: Vec<Message<Value, Value>> = read.await.map_err(failed("could not be read"))?;
-        let mut strangers = Vec::new();
+        let mut unreadable = Vec::new();
         for Message { msg_id: id, message, .. } in read {
-            let receipt = Receipt(Mark::Message { queue: queue.clone(), id });
+            let receipt = Receipt(MessageRef::Message { queue: queue.clone(), id });
             match serde_json::from_value(message) {
                 Ok(message) => deliveries.push(Delivery { message, receipt }),
                 Err(error) => {
-                    tracing::warn!(queue, id, %error, "dropped a message of PGMQ that is none of this engine's");
-                    strangers.push(id);
+                    tracing::warn!(queue, id, %error, "dropped an unreadable PGMQ message");
+                    unreadable.push(id);
                 }
             }
         }
-        if !strangers.is_empty() {
-            let dropped = queues.delete_batch_with_cxn(&queue, &strangers, &mut *conn).await;
+        if !unreadable.is_empty() {
+            let dropped = queues.delete_batch_with_cxn(&queue, &unreadable, &mut *conn).await;
             dropped.map_err(failed("could not drop a message"))?;
         }
         Ok(())
     }
 
-    async fn put_back(&self, conn: &mut PgConnection, receipts: Vec<Receipt>) -> Result<(), QueueError> {
+    async fn make_visible(&self, conn: &mut PgConnection, receipts: Vec<Receipt>) -> Result<(), QueueError> {
         let queues = self.installed().await?;
-        for Receipt(mark) in receipts {
-            if let Mark::Message { queue, id } = mark {
+        for Receipt(message) in receipts {
+            if let MessageRef::Message { queue, id } = message {
                 let put = queues.set_vt_with_cxn::<_, Value, Value>(&queue, id, 0, &mut *conn).await;
                 put.map_err(failed("could not put a message back"))?;
             }
@@ -169,7 +172,7 @@ impl Pgmq {
         Ok(())
     }
 
-    /// Ends messages of one queue.
+    /// Deletes messages of one queue.
     async fn delete(&self, queue: &str, ids: &[i64]) -> Result<(), QueueError> {
         let queues = self.installed().await?;
         let mut session = self.session().await?;
@@ -206,7 +209,7 @@ impl QueueProvider for Pgmq {
             }
             if let Err(error) = self.read(conn, source, most, &mut deliveries).await {
                 self.forget();
-                // What is here is not to be lost. Through a pooler it is not here: it was read in a transaction that has failed.
+                // Return the messages that were read. Through a pooler they were read in a transaction that has failed.
                 if deliveries.is_empty() || self.db.has_pooler() {
                     return Err(error);
                 }
@@ -238,14 +241,14 @@ impl QueueProvider for Pgmq {
 
     async fn ack(&self, receipts: Vec<Receipt>) -> Result<(), QueueError> {
         let mut by_queue: HashMap<String, Vec<i64>> = HashMap::new();
-        for Receipt(mark) in receipts {
-            if let Mark::Message { queue, id } = mark {
+        for Receipt(message) in receipts {
+            if let MessageRef::Message { queue, id } = message {
                 by_queue.entry(queue).or_default().push(id);
             }
         }
         let mut ended = Ok(());
         for (queue, ids) in by_queue {
-            // Each by itself: a queue that somebody has dropped is no reason to keep the messages of others.
+            // One by one: if one queue has been dropped, the messages of the others are deleted nevertheless.
             ended = ended.and(self.delete(&queue, &ids).await);
         }
         ended
@@ -253,10 +256,10 @@ impl QueueProvider for Pgmq {
 
     async fn release(&self, conn: Option<&mut PgConnection>, receipts: Vec<Receipt>) -> Result<(), QueueError> {
         if let Some(conn) = conn {
-            return self.put_back(conn, receipts).await;
+            return self.make_visible(conn, receipts).await;
         }
         let mut session = self.session().await?;
-        self.put_back(&mut session, receipts).await?;
+        self.make_visible(&mut session, receipts).await?;
         session.finish().await.map_err(|error| QueueError::new(NAME, "could not put messages back", error))
     }
 }

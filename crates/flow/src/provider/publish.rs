@@ -1,8 +1,9 @@
-//! Sending steps that are due through another queue.
+//! Sending due steps to a queue.
 //!
-//! One publisher per namespace, for as long as it has such a queue. It takes steps that are due as a worker would, and sends them after its commit. What could not be sent is due again at
-//! once, and sent when the queue is back; what was taken by a process that died before it could send it is due again after seconds ([`SENDING`]). What was sent is the queue's, and sent
-//! again only if it stays unclaimed for long.
+//! There is one publisher per namespace with a queue. It leases due steps, and sends them after the commit. Steps that
+//! could not be sent are due again at once, and sent when the queue is available again; those that a process had leased
+//! when it crashed are due again after seconds ([`SENDING`]). A step that was sent is sent again only if it stays
+//! unclaimed for long.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,36 +17,34 @@ use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep};
 
 use super::{EventDrivenQueueProvider, Providers, Sent, StepMessage};
-use crate::claim::unanswered::random_fence;
-use crate::event_driven::outside_channel;
+use crate::claim::release::random_fence;
+use crate::events::outside_channel;
 use crate::flow::Flow;
 use crate::name::{of_namespace, of_step};
-use crate::namespace::{Known, Mode, Provider};
+use crate::namespace::{Mode, NamespaceMap, Provider};
 
-/// Steps that are sent at a time: a commit is shared by many, and a queue that fails costs as many.
+/// The most steps of one batch.
 const PUBLISH_MAX: usize = 500;
-/// For how long steps are taken to be sent. What takes longer is sent twice; what a process had that died waits for this long.
+/// How long steps are leased to be sent. A batch that takes longer is sent twice; the steps of a crashed process wait
+/// for this long.
 const SENDING: Duration = Duration::from_secs(3);
-/// How long one wait is; it is only begun again.
+/// How long one claim waits before it is repeated.
 const WAIT: Duration = Duration::from_secs(86_400);
-/// The first pause before a queue that is away is asked again, and the longest.
+/// The first and the longest pause after a failure of the queue.
 const PAUSE: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
-/// Whose steps: a namespace, and the queue that it has.
+/// A namespace and its queue.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Outlet {
+pub(crate) struct PublishKey {
     namespace: String,
     provider: Provider,
 }
 
-/// A step that was taken to be sent.
-pub(crate) type Taken = StepMessage;
-
-/// How steps to be sent are taken.
+/// Leases due steps to send them.
 pub(crate) struct Publishes {
     channel: Channel,
-    /// For how long steps are taken: [`SENDING`], or less if they are sent again sooner.
+    /// How long steps are leased: [`SENDING`], or less if they are sent again sooner.
     sending: Duration,
     publish: Sql,
     unpublish: Sql,
@@ -65,19 +64,19 @@ impl Publishes {
 }
 
 impl Claim for Publishes {
-    type Key = Outlet;
+    type Key = PublishKey;
     type Args = ();
-    type Item = Taken;
+    type Item = StepMessage;
 
-    fn topics(&self, outlet: &Outlet) -> Vec<Topic> {
-        vec![self.channel.topic_of(&of_namespace(&outlet.namespace))]
+    fn topics(&self, key: &PublishKey) -> Vec<Topic> {
+        vec![self.channel.topic_of(&of_namespace(&key.namespace))]
     }
 
     async fn poll(
         &self,
         conn: &mut PgConnection,
-        poll: &PollRequest<Outlet, ()>,
-    ) -> reveille_pg::Result<PollResult<Taken>> {
+        poll: &PollRequest<PublishKey, ()>,
+    ) -> reveille_pg::Result<PollResult<StepMessage>> {
         let number = random_fence();
         let rows = sqlx::query(&self.publish)
             .bind(&poll.key.namespace)
@@ -105,7 +104,7 @@ impl Claim for Publishes {
         Ok(polled)
     }
 
-    async fn give_back(&self, conn: &mut PgConnection, steps: &[Taken]) -> reveille_pg::Result<()> {
+    async fn give_back(&self, conn: &mut PgConnection, steps: &[StepMessage]) -> reveille_pg::Result<()> {
         sqlx::query(&self.unpublish)
             .bind(steps.iter().map(|step| step.task).collect::<Vec<_>>())
             .bind(steps.iter().map(|step| step.ordinal).collect::<Vec<_>>())
@@ -115,33 +114,33 @@ impl Claim for Publishes {
         Ok(())
     }
 
-    async fn sweep(&self, conn: &mut PgConnection, keys: &[Outlet]) -> reveille_pg::Result<Vec<usize>> {
+    async fn sweep(&self, conn: &mut PgConnection, keys: &[PublishKey]) -> reveille_pg::Result<Vec<usize>> {
         let query = sqlx::query_scalar(&self.sweep)
-            .bind(keys.iter().map(|outlet| outlet.namespace.as_str()).collect::<Vec<_>>())
-            .bind(keys.iter().map(|outlet| outlet.provider.word()).collect::<Vec<_>>());
+            .bind(keys.iter().map(|key| key.namespace.as_str()).collect::<Vec<_>>())
+            .bind(keys.iter().map(|key| key.provider.word()).collect::<Vec<_>>());
         let due: Vec<i32> = query.fetch_all(conn).await?;
-        Ok(due.into_iter().map(|place| place as usize - 1).collect())
+        Ok(due.into_iter().map(|index| index as usize - 1).collect())
     }
 }
 
-/// Publishers at work. Dropped, they end.
+/// The running publishers. Dropping this aborts them.
 pub(crate) struct Publishing {
     end: Option<oneshot::Sender<()>>,
     task: JoinHandle<()>,
 }
 
 impl Publishing {
-    /// Begins to send whatever is due.
+    /// Starts the publishers.
     pub(crate) fn start(flow: &Flow) -> Publishing {
         let (end, ended) = oneshot::channel();
         Publishing { end: Some(end), task: tokio::spawn(flow.clone().publish(ended)) }
     }
 
-    /// Ends them, and returns when they have: what they had taken and not sent is on its way back then.
+    /// Stops the publishers. When this returns, the steps that they had leased and not sent are being released.
     pub(crate) async fn stop(mut self) {
         self.end = None;
         if let Err(error) = (&mut self.task).await {
-            tracing::warn!(%error, "steps were not sent to the end");
+            tracing::warn!(%error, "the publishers did not stop cleanly");
         }
     }
 }
@@ -162,23 +161,25 @@ impl Flow {
         publishers.shutdown().await;
     }
 
-    /// Keeps a publisher for each namespace that has another queue than the tables, as they are set and from when that changes.
+    /// Runs a publisher for each namespace with a queue, and follows changes of the settings.
     async fn keep_publishers(&self, publishers: &mut JoinSet<()>) {
-        let mut known = self.inner.namespaces_at_last().await;
-        let mut running: HashMap<Outlet, AbortHandle> = HashMap::new();
+        let mut known = self.inner.wait_for_namespaces().await;
+        let mut running: HashMap<PublishKey, AbortHandle> = HashMap::new();
         loop {
-            let wanted = outlets(&known.borrow_and_update());
-            for (_, ended) in running.extract_if(|outlet, _| !wanted.contains(outlet)) {
+            let wanted = publish_keys(&known.borrow_and_update());
+            for (_, ended) in running.extract_if(|key, _| !wanted.contains(key)) {
                 ended.abort();
             }
             while publishers.try_join_next().is_some() {}
-            for outlet in wanted {
-                match self.inner.providers.get(outlet.provider) {
+            for key in wanted {
+                match self.inner.providers.get(key.provider) {
                     Ok(queue) => {
-                        let run = self.clone().run_publisher(outlet.clone(), queue.clone());
-                        running.entry(outlet).or_insert_with(|| publishers.spawn(run));
+                        let run = self.clone().run_publisher(key.clone(), queue.clone());
+                        running.entry(key).or_insert_with(|| publishers.spawn(run));
                     }
-                    Err(error) => tracing::warn!(namespace = outlet.namespace, %error, "its steps are not sent here"),
+                    Err(error) => {
+                        tracing::warn!(namespace = key.namespace, %error, "steps are not sent by this server")
+                    }
                 }
             }
             if known.changed().await.is_err() {
@@ -187,15 +188,15 @@ impl Flow {
         }
     }
 
-    async fn run_publisher(self, outlet: Outlet, queue: Arc<dyn EventDrivenQueueProvider>) {
+    async fn run_publisher(self, key: PublishKey, queue: Arc<dyn EventDrivenQueueProvider>) {
         let mut pause = PAUSE;
         loop {
-            match self.publish_some(&outlet, &queue).await {
+            match self.publish_some(&key, &queue).await {
                 Ok(true) => pause = PAUSE,
                 Ok(false) => return,
                 Err(error) => {
-                    let namespace = &outlet.namespace;
-                    tracing::warn!(namespace, error = reveille_pg::causes(&*error), "steps could not be sent for now");
+                    let namespace = &key.namespace;
+                    tracing::warn!(namespace, error = reveille_pg::causes(&*error), "sending steps failed; retrying");
                     sleep(pause).await;
                     pause = (pause * 2).min(PAUSE_MAX);
                 }
@@ -203,32 +204,32 @@ impl Flow {
         }
     }
 
-    /// Waits for steps and sends them. Answers whether to go on.
+    /// Waits for due steps and sends them. `false`: the flow is closed.
     async fn publish_some(
         &self,
-        outlet: &Outlet,
+        key: &PublishKey,
         queue: &Arc<dyn EventDrivenQueueProvider>,
     ) -> Result<bool, Box<dyn std::error::Error + Send + Sync>> {
-        // While it is away, nothing is taken for it.
+        // While the queue is unavailable, no steps are leased for it.
         queue.ready().await?;
         let inner = &self.inner;
-        let taken = match inner.publishes.claim(outlet.clone(), PUBLISH_MAX, (), Instant::now() + WAIT).await {
+        let taken = match inner.publishes.claim(key.clone(), PUBLISH_MAX, (), Instant::now() + WAIT).await {
             Ok(Some(taken)) => taken,
             Ok(None) => return Ok(true),
             Err(reveille_wake::Error::Closed { .. }) => return Ok(false),
             Err(error) => return Err(error.into()),
         };
-        // What is not sent is given back when it is dropped.
+        // If sending fails, dropping the guard releases the steps.
         let sent = queue.publish(&taken).await?;
         inner.wake.wake_up(&[inner.providers.sent(&taken)]);
         let taken = taken.accept();
-        self.keep_sent(&taken).await;
-        self.announce_sent(outlet, &sent).await;
+        self.extend_sent(&taken).await;
+        self.announce_sent(key, &sent).await;
         Ok(true)
     }
 
-    /// What was sent is not sent again soon. If this fails it is, which costs a superfluous message.
-    async fn keep_sent(&self, sent: &[Taken]) {
+    /// Extends the leases of sent steps. If this fails, the steps are sent twice.
+    async fn extend_sent(&self, sent: &[StepMessage]) {
         let query = || {
             sqlx::query(&self.inner.sql.sent_steps)
                 .bind(sent.iter().map(|step| step.task).collect::<Vec<_>>())
@@ -236,18 +237,18 @@ impl Flow {
                 .bind(sent.iter().map(|step| step.number).collect::<Vec<_>>())
                 .bind(self.inner.publish_lease.as_millis() as i64)
         };
-        if let Err(error) = self.inner.db.ask("keep what was sent", query).await {
-            tracing::debug!(error = reveille_pg::causes(&error), "steps that were sent will be sent again");
+        if let Err(error) = self.inner.db.ask("extend the leases of sent steps", query).await {
+            tracing::debug!(error = reveille_pg::causes(&error), "sent steps will be sent again");
         }
     }
 
-    /// Tells listeners outside of what was sent through PGMQ, if the namespace wants that.
-    async fn announce_sent(&self, outlet: &Outlet, sent: &[Sent]) {
-        let announces = match self.inner.known_namespaces().await {
-            Ok(known) => known.borrow().get(&outlet.namespace).is_some_and(|space| space.settings.announces),
+    /// Announces messages in PGMQ to outside listeners, if the namespace is set to.
+    async fn announce_sent(&self, key: &PublishKey, sent: &[Sent]) {
+        let announces = match self.inner.watch_namespaces().await {
+            Ok(known) => known.borrow().get(&key.namespace).is_some_and(|space| space.settings.announces),
             Err(_) => false,
         };
-        if !announces || outlet.provider != Provider::Pgmq {
+        if !announces || key.provider != Provider::Pgmq {
             return;
         }
         for Sent { queue, newest, .. } in sent {
@@ -255,18 +256,18 @@ impl Flow {
                 sqlx::query(&self.inner.sql.announce_sent).bind(queue).bind(*newest).bind(outside_channel(
                     self.inner.schema.name(),
                     "pgmq_message_ready",
-                    Some(&outlet.namespace),
+                    Some(&key.namespace),
                 ))
             };
             if let Err(error) = self.inner.db.ask("announce messages", query).await {
-                tracing::debug!(error = reveille_pg::causes(&error), "listeners outside were not told");
+                tracing::debug!(error = reveille_pg::causes(&error), "announcing messages failed");
             }
         }
     }
 }
 
 impl Providers {
-    /// Rings who waits for what was sent.
+    /// The wake-up for receivers of sent steps.
     fn sent(&self, taken: &Claimed<Publishes>) -> reveille_wake::WakeUp {
         let mut keys: Vec<String> = taken.iter().map(|step| of_step(&step.namespace, &step.step)).collect();
         keys.extend(taken.first().map(|step| of_namespace(&step.namespace)));
@@ -276,12 +277,12 @@ impl Providers {
     }
 }
 
-/// The namespaces that have another queue than the tables. What is only listened to is not sent.
-fn outlets(known: &Known) -> Vec<Outlet> {
+/// The namespaces with a queue, except those in shadow mode.
+fn publish_keys(known: &NamespaceMap) -> Vec<PublishKey> {
     let queued = known
         .values()
         .filter(|namespace| namespace.settings.provider != Provider::Table && namespace.settings.mode != Mode::Shadow);
     queued
-        .map(|namespace| Outlet { namespace: namespace.name.clone(), provider: namespace.settings.provider })
+        .map(|namespace| PublishKey { namespace: namespace.name.clone(), provider: namespace.settings.provider })
         .collect()
 }

@@ -1,8 +1,10 @@
-//! RabbitMQ: a durable queue per source, publisher confirms, acks by hand.
+//! RabbitMQ: a durable queue per source, publisher confirms, manual acks.
 //!
-//! Messages are fetched when somebody waits for them, as many as are waited for: none lies unacked in a process that has no use for it, however many are under way there. Whoever
-//! sends rings, so nobody asks in vain. A connection that is lost is made anew by whoever needs it next; what was received by it and not acked comes again, and is dropped where it was claimed.
-//! That is also how nothing lies unacked for ever: a connection by which something could not be acked, or by which something may have come that nobody heard of, is left.
+//! Messages are fetched when a claim waits for them, and only as many as it asks for, so that none is held unacked by a
+//! process that has no use for it. A sender wakes the receivers, so nothing polls. The next use after a lost connection
+//! opens a new one; messages that were received on the old one and not acked are delivered again, and dropped if their
+//! steps were claimed. For the same reason no message stays unacked forever: a connection is closed if an ack failed on
+//! it, or if a response was not awaited to its end and may have contained a message.
 
 use std::collections::HashSet;
 use std::io;
@@ -29,29 +31,29 @@ use tokio::time::{Instant, timeout};
 
 use super::events;
 use super::{
-    Delivery, EventDrivenQueueProvider, Mark, QueueError, QueueEvent, QueueProvider, Receipt, Sent, Source,
+    Delivery, EventDrivenQueueProvider, MessageRef, QueueError, QueueEvent, QueueProvider, Receipt, Sent, Source,
     StepMessage, queue_name,
 };
-use crate::claim::unanswered::locked;
 use crate::events::change_watch::ChangeWatches;
 use crate::namespace::Provider;
 
 const NAME: &str = "RabbitMQ";
-/// What is wrong with a server that does not prove that it is the one that was meant.
+/// The error for a server whose certificate is not valid.
 const UNTRUSTED: &str = "is not trusted: its certificate must be for its name and signed by a known authority";
-/// A message that survives a restart.
+/// The delivery mode of messages that survive a restart.
 const PERSISTENT: u8 = 2;
-/// The highest priority of a message; each costs the server memory, so its documentation advises ten at most.
+/// The highest priority of a message. Each priority costs the server memory; its documentation advises at most ten.
 const PRIORITY_MAX: u8 = 9;
-/// Where a task's priority of zero is among those.
+/// The message priority of tasks with priority zero.
 const PRIORITY_ZERO: i16 = 4;
-/// How long it may take to have what is sent together: a server that is short of memory or disk takes nothing for a while.
+/// How long confirming a batch may take. A server that is short of memory or disk space blocks publishers.
 const SENDING: Duration = Duration::from_secs(30);
-/// How long it may take to be there, or to answer, before it counts as away.
+/// How long connecting or a request may take before the server counts as unavailable.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long messages are fetched, each by a round trip, once there are some: these are claimed then, and the rest is fetched after that.
+/// How long messages are fetched, each by a round trip, once there is one. Then these are claimed, and the next poll
+/// fetches the rest.
 const FETCHING: Duration = Duration::from_secs(1);
-/// What a connection is closed with: nothing is wrong with it that the server could know.
+/// The reply code for closing a connection without an error.
 const GOODBYE: u16 = 200;
 
 pub(super) struct Rabbitmq {
@@ -62,23 +64,24 @@ pub(super) struct Rabbitmq {
     change_watches: Consumer<ChangeWatches>,
 }
 
-/// A connection.
+/// A connection with its channels.
 pub(crate) struct Link {
     connection: Arc<Connection>,
-    /// For what is sent, and for what is received.
+    /// The channel for sending, and the one for receiving.
     sends: Channel,
     receives: Channel,
-    /// The queues that it has declared.
-    declared: std::sync::Mutex<HashSet<String>>,
-    /// Nobody uses it any more.
-    left: AtomicBool,
+    /// The queues that were declared on it.
+    declared: parking_lot::Mutex<HashSet<String>>,
+    /// It is closed, or being closed.
+    closed: AtomicBool,
 }
 
 fn failed(what: &'static str) -> impl Fn(lapin::Error) -> QueueError {
     move |error| QueueError::new(NAME, what, error)
 }
 
-/// Whether TLS refused the server's certificate. The error of rustls is known by its text only, without a dependency on that crate.
+/// Whether TLS rejected the server's certificate. The error of rustls is recognized by its text, which avoids a
+/// dependency on that crate.
 fn is_untrusted(error: &lapin::Error) -> bool {
     matches!(error.kind(), ErrorKind::IOError(error) if error.to_string().starts_with("invalid peer certificate"))
 }
@@ -99,45 +102,51 @@ impl Link {
         let sends = connection.create_channel().await?;
         sends.confirm_select(ConfirmSelectOptions::default()).await?;
         let receives = connection.create_channel().await?;
-        Ok(Link { connection, sends, receives, declared: std::sync::Mutex::default(), left: AtomicBool::new(false) })
+        Ok(Link {
+            connection,
+            sends,
+            receives,
+            declared: parking_lot::Mutex::default(),
+            closed: AtomicBool::new(false),
+        })
     }
 
     fn is_alive(&self) -> bool {
         let connected = || self.sends.status().connected() && self.receives.status().connected();
-        !self.left.load(Ordering::Relaxed) && self.connection.status().connected() && connected()
+        !self.closed.load(Ordering::Relaxed) && self.connection.status().connected() && connected()
     }
 
-    /// Leaves it for good: what was received by it and not acked comes again.
-    fn leave(&self) {
-        if self.left.swap(true, Ordering::Relaxed) {
+    /// Closes the connection. Messages that were received on it and not acked are delivered again.
+    fn close(&self) {
+        if self.closed.swap(true, Ordering::Relaxed) {
             return;
         }
         let connection = self.connection.clone();
-        let close = async move { timeout(PATIENCE, connection.close(GOODBYE, "left".into())).await };
-        // Without a runtime everything ends, connections included.
+        let close = async move { timeout(PATIENCE, connection.close(GOODBYE, "closed".into())).await };
+        // Without a runtime the process is ending, and its connections with it.
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(close);
         }
     }
 
-    /// What is asked of the server. If it takes too long, this is left.
+    /// Sends a request to the server. If the answer takes too long, the connection is closed.
     async fn ask<T>(&self, what: &'static str, asked: impl Future<Output = lapin::Result<T>>) -> Result<T, QueueError> {
         match timeout(PATIENCE, asked).await {
             Ok(answer) => answer.map_err(failed(what)),
             Err(late) => {
-                self.leave();
+                self.close();
                 Err(QueueError::new(NAME, what, late))
             }
         }
     }
 
-    /// Makes a queue, if this connection has not yet. Answers whether it has now.
+    /// Declares a queue, unless it was declared on this connection before. Returns whether it was declared now.
     async fn declare(&self, queue: &str) -> Result<bool, QueueError> {
-        if locked(&self.declared).contains(queue) {
+        if self.declared.lock().contains(queue) {
             return Ok(false);
         }
         let declare = async {
-            // The server closes the channel by which it refuses a queue: that is nobody else's.
+            // The server closes a channel on which it rejects a queue: this one is used for nothing else.
             let channel = self.connection.create_channel().await?;
             let durable = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
             let mut arguments = FieldTable::default();
@@ -145,10 +154,10 @@ impl Link {
             channel.queue_declare(queue.into(), durable, arguments).await
         };
         self.ask("could not make a queue", declare).await?;
-        Ok(locked(&self.declared).insert(queue.to_owned()))
+        Ok(self.declared.lock().insert(queue.to_owned()))
     }
 
-    /// Sends messages, and returns when the server has them.
+    /// Sends messages, and returns when the server has confirmed them.
     async fn send(&self, schema: &str, messages: &[StepMessage]) -> Result<Vec<Sent>, QueueError> {
         let mut confirms = Vec::with_capacity(messages.len());
         let mut sent: Vec<Sent> = Vec::new();
@@ -159,7 +168,7 @@ impl Link {
             let body = serde_json::to_vec(message).map_err(|error| QueueError::new(NAME, "could not send", error))?;
             let properties =
                 BasicProperties::default().with_delivery_mode(PERSISTENT).with_priority(priority(message.priority));
-            // A queue that somebody has deleted is not to swallow it.
+            // Without `mandatory` a message to a deleted queue would be lost silently.
             let mandatory = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
             let published = self.sends.basic_publish("".into(), queue.as_str().into(), mandatory, &body, properties);
             confirms.push(self.ask("could not send", published).await?);
@@ -171,8 +180,8 @@ impl Link {
             match self.ask("did not confirm", confirm).await? {
                 Confirmation::Ack(None) => {}
                 _ => {
-                    // The next one makes its queue again.
-                    locked(&self.declared).clear();
+                    // The next send declares its queues again.
+                    self.declared.lock().clear();
                     return Err(QueueError::new(NAME, "did not confirm", "a message was refused or had no queue"));
                 }
             }
@@ -180,7 +189,7 @@ impl Link {
         Ok(sent)
     }
 
-    /// Adds what is in a queue, one by one, until there are `most`, or some and it is late.
+    /// Fetches messages of a queue one by one, until there are `most`, or at least one and the time is over.
     async fn fetch(
         self: &Arc<Self>,
         queue: &str,
@@ -195,11 +204,11 @@ impl Link {
             let mut delivery = Box::new(got.delivery);
             match serde_json::from_slice(&std::mem::take(&mut delivery.data)) {
                 Ok(message) => {
-                    let receipt = Receipt(Mark::Tag { delivery, link: Arc::downgrade(self) });
+                    let receipt = Receipt(MessageRef::Tag { delivery, link: Arc::downgrade(self) });
                     deliveries.push(Delivery { message, receipt });
                 }
                 Err(error) => {
-                    tracing::warn!(queue, %error, "dropped a message of RabbitMQ that is none of this engine's");
+                    tracing::warn!(queue, %error, "dropped an unreadable RabbitMQ message");
                     let dropped = delivery.acker.ack(BasicAckOptions::default());
                     self.ask("could not drop a message", dropped).await?;
                 }
@@ -209,7 +218,8 @@ impl Link {
     }
 }
 
-/// TLS with a server whose certificate is for its name and was signed by an authority of `ca`, or of the system if there is none.
+/// TLS that requires a certificate for the server's name, signed by an authority of `ca`, or of the system if there is
+/// none.
 fn trusting(ca: Option<&str>) -> io::Result<RustlsConnector> {
     let config = match ca {
         None => RustlsConnectorConfig::new_with_native_certs()?,
@@ -225,35 +235,36 @@ fn is_fetching(deliveries: &[Delivery], most: usize, late: Instant) -> bool {
     deliveries.len() < most && (deliveries.is_empty() || Instant::now() < late)
 }
 
-/// For as long as something is asked that must be heard to its end. Dropped before that, its connection is left: what came by it unheard comes again.
-struct Connected<'a>(Option<&'a Link>);
+/// Closes a connection if it is dropped before [`finished`](Self::finished): a response that was not awaited to its end
+/// may have contained a message, which is then delivered again.
+struct CloseUnlessFinished<'a>(Option<&'a Link>);
 
-impl Connected<'_> {
-    fn heard(mut self) {
+impl CloseUnlessFinished<'_> {
+    fn finished(mut self) {
         self.0 = None;
     }
 }
 
-impl Drop for Connected<'_> {
+impl Drop for CloseUnlessFinished<'_> {
     fn drop(&mut self) {
         if let Some(link) = self.0 {
-            link.leave();
+            link.close();
         }
     }
 }
 
-/// What is said of a message at last.
+/// How a received message is disposed of.
 #[derive(Clone, Copy)]
-enum Last {
+enum Disposition {
     Ack,
-    PutBack,
+    Requeue,
 }
 
-impl Last {
-    async fn say(self, acker: &Acker) -> lapin::Result<bool> {
+impl Disposition {
+    async fn apply(self, acker: &Acker) -> lapin::Result<bool> {
         match self {
-            Last::Ack => acker.ack(BasicAckOptions::default()).await,
-            Last::PutBack => acker.nack(BasicNackOptions { requeue: true, ..BasicNackOptions::default() }).await,
+            Disposition::Ack => acker.ack(BasicAckOptions::default()).await,
+            Disposition::Requeue => acker.nack(BasicNackOptions { requeue: true, ..BasicNackOptions::default() }).await,
         }
     }
 }
@@ -268,22 +279,22 @@ impl Rabbitmq {
         Rabbitmq { url, ca, schema: schema.to_owned(), link: Mutex::default(), change_watches }
     }
 
-    /// The connection; a new one if there is none that works.
+    /// The connection; a new one if there is none that is open.
     async fn link(&self) -> Result<Arc<Link>, QueueError> {
         let mut link = self.link.lock().await;
         if let Some(link) = link.as_ref().filter(|link| link.is_alive()) {
             return Ok(link.clone());
         }
         if let Some(broken) = link.take() {
-            broken.leave();
+            broken.close();
         }
-        let unusable = |why| QueueError::new(NAME, "has an unusable address", why);
-        // The parser's error may quote the address, which holds a password.
+        let unusable = |why| QueueError::new(NAME, "has an invalid URL", why);
+        // The parser's error may quote the URL, which contains a password.
         let uri: AMQPUri =
-            self.url.parse().map_err(|_| unusable("it is not amqp://… or amqps://…, with a host and a port"))?;
+            self.url.parse().map_err(|_| unusable("must be amqp://… or amqps://…, with a host and a port"))?;
         if self.ca.is_some() && uri.scheme == AMQPScheme::AMQP {
-            // Who names an authority means TLS: nothing is sent without it.
-            return Err(unusable("certificates of authorities are given, and amqp:// has no TLS: say amqps://"));
+            // Certificates imply TLS: without it nothing is sent.
+            return Err(unusable("certificates are given, but amqp:// has no TLS: use amqps://"));
         }
         let what = "could not be reached";
         let opened = match timeout(PATIENCE, Link::open(uri, self.ca.clone())).await {
@@ -293,20 +304,20 @@ impl Rabbitmq {
         Ok(link.insert(Arc::new(opened)).clone())
     }
 
-    /// Says something of messages at last. What came by a connection that is not there any more comes again by itself.
-    async fn last(&self, last: Last, receipts: Vec<Receipt>) -> Result<(), QueueError> {
-        let mut said = Ok(());
-        for Receipt(mark) in receipts {
-            let Mark::Tag { delivery, link } = mark else { continue };
+    /// Disposes of messages. Those that were received on a closed connection are delivered again anyway.
+    async fn dispose(&self, disposition: Disposition, receipts: Vec<Receipt>) -> Result<(), QueueError> {
+        let mut result = Ok(());
+        for Receipt(message) in receipts {
+            let MessageRef::Tag { delivery, link } = message else { continue };
             let Some(link) = link.upgrade().filter(|link| link.is_alive()) else { continue };
-            let hearing = Connected(Some(&link));
-            match link.ask("could not end a message", last.say(&delivery.acker)).await {
-                Ok(_) => hearing.heard(),
-                // Nor can the others be that came by it: they come again with this one.
-                Err(error) => said = said.and(Err(error)),
+            let guard = CloseUnlessFinished(Some(&link));
+            match link.ask("could not end a message", disposition.apply(&delivery.acker)).await {
+                Ok(_) => guard.finished(),
+                // The connection is closed, so the other messages that were received on it are delivered again, too.
+                Err(error) => result = result.and(Err(error)),
             }
         }
-        said
+        result
     }
 }
 
@@ -327,7 +338,7 @@ impl QueueProvider for Rabbitmq {
     async fn publish(&self, messages: &[StepMessage]) -> Result<Vec<Sent>, QueueError> {
         let link = self.link().await?;
         timeout(SENDING, link.send(&self.schema, messages)).await.unwrap_or_else(|late| {
-            link.leave();
+            link.close();
             Err(QueueError::new(NAME, "took too long to confirm", late))
         })
     }
@@ -339,17 +350,17 @@ impl QueueProvider for Rabbitmq {
         most: usize,
     ) -> Result<Vec<Delivery>, QueueError> {
         let link = self.link().await?;
-        let hearing = Connected(Some(&link));
+        let guard = CloseUnlessFinished(Some(&link));
         let (late, mut deliveries, mut fetched) = (Instant::now() + FETCHING, Vec::new(), Ok(()));
         for source in sources {
             if !is_fetching(&deliveries, most, late) || !link.is_alive() {
                 break;
             }
-            // A queue that fails is no reason to lose what others have brought, nor to keep it from being brought.
+            // If one queue fails, messages of the others are fetched nevertheless.
             let queue = queue_name(&self.schema, source);
             fetched = fetched.and(link.fetch(&queue, most, late, &mut deliveries).await);
         }
-        hearing.heard();
+        guard.finished();
         match fetched {
             Err(error) if deliveries.is_empty() => Err(error),
             _ => Ok(deliveries),
@@ -357,11 +368,11 @@ impl QueueProvider for Rabbitmq {
     }
 
     async fn ack(&self, receipts: Vec<Receipt>) -> Result<(), QueueError> {
-        self.last(Last::Ack, receipts).await
+        self.dispose(Disposition::Ack, receipts).await
     }
 
     async fn release(&self, _: Option<&mut PgConnection>, receipts: Vec<Receipt>) -> Result<(), QueueError> {
-        self.last(Last::PutBack, receipts).await
+        self.dispose(Disposition::Requeue, receipts).await
     }
 }
 

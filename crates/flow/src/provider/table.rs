@@ -1,4 +1,4 @@
-//! The tables themselves: a step row is its own message.
+//! The step table as a queue provider: a step row is its own message.
 
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
@@ -8,14 +8,15 @@ use sqlx::{PgConnection, Row};
 
 use super::events;
 use super::{
-    Delivery, EventDrivenQueueProvider, Mark, QueueError, QueueEvent, QueueProvider, Receipt, Sent, Source, StepMessage,
+    Delivery, EventDrivenQueueProvider, MessageRef, QueueError, QueueEvent, QueueProvider, Receipt, Sent, Source,
+    StepMessage,
 };
 use crate::events::change_watch::ChangeWatches;
 use crate::namespace::Provider;
 
 const NAME: &str = "the step table";
 
-/// Nothing is sent, so nothing can be lost; a claim takes what is due. To receive is to see what a claim would find.
+/// Nothing is sent: workers claim due steps from the table. Receiving returns the steps that a claim would find.
 pub(super) struct Table {
     receive: Sql,
     change_watches: Consumer<ChangeWatches>,
@@ -38,8 +39,7 @@ impl QueueProvider for Table {
     }
 
     async fn publish(&self, _: &[StepMessage]) -> Result<Vec<Sent>, QueueError> {
-        // What is thrown away must not seem to be kept.
-        Err(QueueError::new(NAME, "takes no messages", "a step comes to be with its task"))
+        Err(QueueError::new(NAME, "accepts no messages", "steps are created with their task"))
     }
 
     async fn receive(
@@ -66,7 +66,7 @@ impl QueueProvider for Table {
                 priority: row.try_get("priority")?,
                 attempt: row.try_get("attempt")?,
             };
-            Ok(Delivery { message, receipt: Receipt(Mark::Row) })
+            Ok(Delivery { message, receipt: Receipt(MessageRef::Row) })
         };
         rows.iter().map(read).collect::<sqlx::Result<_>>().map_err(failed)
     }

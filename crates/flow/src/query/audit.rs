@@ -8,11 +8,11 @@ use time::OffsetDateTime;
 use time::serde::rfc3339;
 use uuid::Uuid;
 
+use crate::claim::response_size::RESPONSE_BYTES_MAX;
 use crate::error::{Error, Result};
 use crate::flow::Flow;
 use crate::query::task::json;
-use crate::response_size::RESPONSE_BYTES_MAX;
-use crate::stored::{attempt_outcome, unknown};
+use crate::task::stored::{attempt_outcome, unknown};
 
 /// The most attempts of a page.
 const ATTEMPT_PAGE_MAX: usize = 1_000;

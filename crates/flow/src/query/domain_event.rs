@@ -7,10 +7,10 @@ use sqlx::postgres::PgRow;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use crate::claim::response_size::RESPONSE_BYTES_MAX;
 use crate::error::{Error, Result};
 use crate::flow::Flow;
 use crate::query::list::SCANNED_MAX;
-use crate::response_size::RESPONSE_BYTES_MAX;
 
 /// The most events of a page.
 const EVENTS_MAX: usize = 1_000;

@@ -88,10 +88,10 @@ where
         Chain { task, step, at: None, last: None, moves: Vec::new() }
     }
 
-    fn push(&mut self, to: S, time: OffsetDateTime, who: Option<&AttemptRow>) {
-        let place = self.step.map_or(0, |step| step.ordinal as u32 + 1);
+    fn push(&mut self, to: S, time: OffsetDateTime, by: Option<&AttemptRow>) {
+        let index = self.step.map_or(0, |step| step.ordinal as u32 + 1);
         let subject = Subject::from(to);
-        let id = TransitionId::next(self.last, time, subject.phase(self.at.is_none() && !self.was_added()), place);
+        let id = TransitionId::next(self.last, time, subject.phase(self.at.is_none() && !self.was_added()), index);
         self.last = Some(id);
         self.moves.push(Transition {
             id,
@@ -100,8 +100,8 @@ where
             from: self.at.map(|from| Subject::from(from).name()),
             to: subject.name(),
             at: id.time(),
-            attempt: who.map(|who| who.attempt as u32),
-            worker: who.and_then(|who| who.worker.clone()),
+            attempt: by.map(|by| by.attempt as u32),
+            worker: by.and_then(|by| by.worker.clone()),
         });
         self.at = Some(to);
     }
@@ -113,15 +113,15 @@ where
 
 impl Chain<'_, StepState> {
     /// Moves to a state as the engine would, if it is not there yet.
-    fn go(&mut self, to: StepState, time: OffsetDateTime, who: Option<&AttemptRow>) {
-        let way = self.at.map_or_else(|| vec![to], |from| from.path(to));
-        way.into_iter().for_each(|to| self.push(to, time, who));
+    fn go(&mut self, to: StepState, time: OffsetDateTime, by: Option<&AttemptRow>) {
+        let path = self.at.map_or_else(|| vec![to], |from| from.path(to));
+        path.into_iter().for_each(|to| self.push(to, time, by));
     }
 
     /// Moves to a state in one transition if that is legal: without a report, or by an operator.
-    fn leap(&mut self, to: StepState, time: OffsetDateTime, who: Option<&AttemptRow>) {
-        let way = self.at.map_or_else(|| vec![to], |from| from.path_by_operator(to));
-        way.into_iter().for_each(|to| self.push(to, time, who));
+    fn leap(&mut self, to: StepState, time: OffsetDateTime, by: Option<&AttemptRow>) {
+        let path = self.at.map_or_else(|| vec![to], |from| from.path_by_operator(to));
+        path.into_iter().for_each(|to| self.push(to, time, by));
     }
 }
 
@@ -129,29 +129,29 @@ fn of_step(task: &TaskRow, step: &StepRow) -> Vec<Transition> {
     use StepState::*;
     let mut chain: Chain<'_, StepState> = Chain::new(task, Some(step));
     chain.go(Pending, step.came_at.unwrap_or(task.created_at), None);
-    for (place, tried) in step.attempts.iter().enumerate() {
-        let next = step.attempts.get(place + 1);
+    for (index, tried) in step.attempts.iter().enumerate() {
+        let next = step.attempts.get(index + 1);
         if tried.fence >= 0 {
             if let (Some(ready_at), Some(claimed_at)) = (tried.ready_at, tried.claimed_at) {
                 chain.go(Enqueued, ready_at, None);
                 chain.go(InProgress, claimed_at, Some(tried));
             }
-            let who = Some(tried);
+            let by = Some(tried);
             match tried.outcome {
-                Outcome::Complete => chain.go(Complete, tried.ended_at, who),
-                Outcome::Failed => chain.go(WaitingForRetry, tried.ended_at, who),
-                Outcome::FailedForGood => chain.go(Error, tried.ended_at, who),
+                Outcome::Complete => chain.go(Complete, tried.ended_at, by),
+                Outcome::Failed => chain.go(WaitingForRetry, tried.ended_at, by),
+                Outcome::FailedForGood => chain.go(Error, tried.ended_at, by),
                 // It took too long: no report came.
-                Outcome::TimedOut => chain.leap(WaitingForRetry, tried.ended_at, who),
-                Outcome::TimedOutForGood => chain.leap(Error, tried.ended_at, who),
+                Outcome::TimedOut => chain.leap(WaitingForRetry, tried.ended_at, by),
+                Outcome::TimedOutForGood => chain.leap(Error, tried.ended_at, by),
                 // It is ready again at once, unless its task has failed meanwhile.
-                Outcome::GivenBack | Outcome::Yielded => chain.go(Pending, tried.ended_at, who),
+                Outcome::GivenBack | Outcome::Yielded => chain.go(Pending, tried.ended_at, by),
                 Outcome::LeaseEnded => lapse(&mut chain, step, tried, next),
                 // Ended by an operator: the manual operation follows.
                 _ => {}
             }
         } else {
-            let before = place.checked_sub(1).and_then(|before| step.attempts.get(before));
+            let before = index.checked_sub(1).and_then(|before| step.attempts.get(before));
             was_ready(&mut chain, step, before, tried.ended_at);
             match tried.outcome {
                 Outcome::CompletedManually => chain.leap(Complete, tried.ended_at, Some(tried)),
@@ -250,7 +250,7 @@ fn of_task(task: &TaskRow, steps: &[StepRow], moves: &[Transition]) -> Vec<Trans
     for simultaneous in moves.chunk_by(|one, other| one.id.micros == other.id.micros) {
         for one in simultaneous {
             let Some(to) = StepState::named(one.to) else { continue };
-            let spared = spared.get(&one.id.place).copied().unwrap_or_default();
+            let spared = spared.get(&one.id.index).copied().unwrap_or_default();
             cancelled += i32::from(to == StepState::Cancelled);
             cancelled -= i32::from(one.from == Some(StepState::Cancelled.name()));
             match one.from.and_then(StepState::named) {
@@ -280,7 +280,7 @@ fn of_task(task: &TaskRow, steps: &[StepRow], moves: &[Transition]) -> Vec<Trans
 
 impl Chain<'_, TaskState> {
     fn reach(&mut self, to: TaskState, time: OffsetDateTime) {
-        let way = self.at.map_or_else(|| vec![to], |from| from.path_by_operator(to));
-        way.into_iter().for_each(|to| self.push(to, time, None));
+        let path = self.at.map_or_else(|| vec![to], |from| from.path_by_operator(to));
+        path.into_iter().for_each(|to| self.push(to, time, None));
     }
 }

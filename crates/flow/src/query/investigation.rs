@@ -8,10 +8,11 @@ use sqlx::postgres::PgRow;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use crate::claim::response_size::RESPONSE_BYTES_MAX;
 use crate::error::{Error, Result};
 use crate::flow::Flow;
 use crate::query::list::SCANNED_MAX;
-use crate::response_size::RESPONSE_BYTES_MAX;
+use crate::task::stored::unknown;
 use crate::template::NAME_MAX;
 
 /// A page of dead-letter entries, newest first.
@@ -88,6 +89,10 @@ impl Resolution {
         (Resolution::Cancelled, "cancelled"),
         (Resolution::Retried, "retried"),
     ];
+
+    fn named(word: &str) -> Option<Resolution> {
+        Self::ALL.iter().find(|(_, name)| *name == word).map(|(resolution, _)| *resolution)
+    }
 
     fn name(self) -> &'static str {
         Self::ALL.iter().find(|(resolution, _)| *resolution == self).map_or("", |(_, name)| name)
@@ -178,14 +183,14 @@ impl Flow {
         };
         let rows = self.inner.db.ask("read investigations", query).await?;
         let head = rows.first().ok_or(sqlx::Error::RowNotFound)?;
-        let (looked_at, edge): (i64, Option<i64>) = (head.try_get("looked_at")?, head.try_get("edge")?);
+        let (scanned_rows, edge): (i64, Option<i64>) = (head.try_get("scanned_rows")?, head.try_get("edge")?);
         let entries: Vec<Investigation> =
             rows.iter().filter_map(|row| read(row).transpose()).collect::<sqlx::Result<_>>()?;
         let matched: Option<i64> = head.try_get("matched")?;
         // If not all matches fit into the page, continue after its last entry, otherwise after the last one scanned.
         let full = entries.len() == limit || matched > Some(entries.len() as i64);
         let last = entries.last().filter(|_| full).map(|last| last.id).or(edge);
-        let next = last.filter(|last| looked_at == scan_max as i64 || Some(*last) > edge);
+        let next = last.filter(|last| scanned_rows == scan_max as i64 || Some(*last) > edge);
         Ok(InvestigationPage { entries, next })
     }
 }
@@ -196,7 +201,7 @@ fn read(row: &PgRow) -> sqlx::Result<Option<Investigation>> {
     let snapshot =
         RawValue::from_string(row.try_get("snapshot")?).map_err(|error| sqlx::Error::Decode(error.into()))?;
     let resolution: Option<String> = row.try_get("resolution")?;
-    let named = |name: String| Resolution::ALL.iter().find(|(_, known)| *known == name).map(|(known, _)| *known);
+    let named = |word: String| Resolution::named(&word).ok_or_else(|| unknown("resolution", &word));
     Ok(Some(Investigation {
         id,
         task_uuid: row.try_get("task_id")?,
@@ -207,7 +212,7 @@ fn read(row: &PgRow) -> sqlx::Result<Option<Investigation>> {
         reason: row.try_get("reason")?,
         snapshot,
         created_at: row.try_get("created_at")?,
-        resolution: resolution.and_then(named),
+        resolution: resolution.map(named).transpose()?,
         resolved_by: row.try_get("resolved_by")?,
         notes: row.try_get("notes")?,
         resolved_at: row.try_get("resolved_at")?,

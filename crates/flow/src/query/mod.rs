@@ -5,6 +5,7 @@
 pub(crate) mod analytics;
 pub(crate) mod audit;
 pub(crate) mod domain_event;
+pub(crate) mod figures;
 mod history;
 pub(crate) mod investigation;
 pub(crate) mod list;

@@ -13,14 +13,14 @@ use time::OffsetDateTime;
 use time::serde::rfc3339;
 use uuid::Uuid;
 
-use crate::catalog::CachedTemplate;
+use crate::claim::response_size::RESPONSE_BYTES_MAX;
 use crate::error::{Error, Result};
 use crate::flow::{Flow, Inner};
 use crate::query::list::counts;
-use crate::response_size::RESPONSE_BYTES_MAX;
-use crate::stored::{self, task_state, unknown};
 use crate::task::state::{StepState, TaskState};
 use crate::task::status::{ExecutionStatus, HealthStatus, RecommendedAction, StepCounts};
+use crate::task::stored::{self, task_state, unknown};
+use crate::template::cache::CachedTemplate;
 use crate::template::{StepKind, Template};
 
 /// The most steps of a page.
@@ -183,14 +183,14 @@ impl Flow {
         // Both statements run concurrently.
         let (details, rows) = tokio::try_join!(detail(), self.inner.step_rows(task, START, STEP_PAGE_MAX, ALL))?;
         let (Some(detail), Some(head)) = (details.first(), rows.first()) else { return Ok(None) };
-        let Some(kept) = self.inner.numbered(detail.try_get("template_id")?).await? else { return Ok(None) };
-        let StepPage { steps, next: steps_next } = page(&rows, &kept.template)?;
+        let Some(cached) = self.inner.template_by_id(detail.try_get("template_id")?).await? else { return Ok(None) };
+        let StepPage { steps, next: steps_next } = page(&rows, &cached.template)?;
         let stored: String = head.try_get("task_state")?;
         let summary = TaskSummary {
             task_uuid: task,
-            name: kept.template.name.clone(),
-            namespace: kept.template.namespace.clone(),
-            version: kept.template.version.clone(),
+            name: cached.template.name.clone(),
+            namespace: cached.template.namespace.clone(),
+            version: cached.template.version.clone(),
             updated_at: head.try_get("updated_at")?,
             completed_at: head.try_get("task_ended_at")?,
             ..TaskSummary::with_status(detail, task, &stored, &counts(head)?)?
@@ -209,15 +209,15 @@ impl Flow {
         if !(1..=STEP_PAGE_MAX).contains(&limit) {
             return Err(Error::invalid("limit", format!("must be between 1 and {STEP_PAGE_MAX}, got {limit}")));
         }
-        let Some(kept) = self.inner.template_of(task).await? else { return Ok(None) };
+        let Some(cached) = self.inner.template_of(task).await? else { return Ok(None) };
         let after = match after {
             Some(name) => {
-                StepPosition::of(&kept.template, name).ok_or_else(|| Error::NoStep { task, step: name.to_owned() })?
+                StepPosition::of(&cached.template, name).ok_or_else(|| Error::NoStep { task, step: name.to_owned() })?
             }
             None => START,
         };
         let rows = self.inner.step_rows(task, after, limit, ALL).await?;
-        Ok(if rows.is_empty() { None } else { Some(page(&rows, &kept.template)?) })
+        Ok(if rows.is_empty() { None } else { Some(page(&rows, &cached.template)?) })
     }
 
     /// A step of a task by its name. `None`: there is no such step, or it has not been created yet.
@@ -225,7 +225,7 @@ impl Flow {
     /// # Errors
     /// A database error.
     pub async fn step(&self, task: Uuid, name: &str) -> Result<Option<TaskStep>> {
-        let Some((kept, position)) = self.inner.find_step(task, name).await? else { return Ok(None) };
+        let Some((cached, position)) = self.inner.find_step(task, name).await? else { return Ok(None) };
         // Starts right before the step, so that it comes first; another step comes first if it does not exist.
         let before = StepPosition { part: Some(position.part.unwrap_or_default().saturating_sub(1)), ..position };
         let rows = self.inner.step_rows(task, before, 1, position.ordinals()).await?;
@@ -234,7 +234,7 @@ impl Flow {
         let Some(state) = step_state(row)?.filter(|_| found == (Some(position.slot), position.part)) else {
             return Ok(None);
         };
-        Ok(Some(step(row, state, &kept.template)?))
+        Ok(Some(step(row, state, &cached.template)?))
     }
 }
 
@@ -267,7 +267,7 @@ impl Inner {
     async fn template_of(&self, task: Uuid) -> Result<Option<Arc<CachedTemplate>>> {
         let rows = self.db.ask("read a task", || sqlx::query(&self.sql.template_of_task).bind(task)).await?;
         match rows.first() {
-            Some(row) => self.numbered(row.try_get("template_id")?).await,
+            Some(row) => self.template_by_id(row.try_get("template_id")?).await,
             None => Ok(None),
         }
     }
@@ -279,8 +279,8 @@ impl Inner {
         task: Uuid,
         name: &str,
     ) -> Result<Option<(Arc<CachedTemplate>, StepPosition)>> {
-        let Some(kept) = self.template_of(task).await? else { return Ok(None) };
-        Ok(StepPosition::of(&kept.template, name).map(|position| (kept, position)))
+        let Some(cached) = self.template_of(task).await? else { return Ok(None) };
+        Ok(StepPosition::of(&cached.template, name).map(|position| (cached, position)))
     }
 }
 
@@ -328,7 +328,8 @@ impl StepPosition {
 }
 
 impl TaskSummary {
-    /// A summary from the detail of a task, its stored state and the counts of its steps. Names and times are left empty.
+    /// A summary from the detail of a task, its stored state and the counts of its steps. Names and times are left
+    /// empty.
     pub(crate) fn with_status(
         detail: &PgRow,
         task_uuid: Uuid,

@@ -15,8 +15,8 @@ use crate::error::{Error, Result};
 use crate::flow::Flow;
 use crate::query::history::{AttemptRow, StepRow, TaskRow, history};
 use crate::query::task::part_name;
-use crate::stored::{attempt_outcome, step_state, task_state, unknown};
 use crate::task::state::{StepState, TaskState};
+use crate::task::stored::{attempt_outcome, step_state, task_state, unknown};
 
 /// How much earlier than a known transition a new one may be dated: the longest duration of a transaction.
 const OVERLAP: Duration = Duration::seconds(10);
@@ -56,7 +56,7 @@ pub struct TransitionId {
     pub(crate) micros: i64,
     phase: u8,
     /// Zero for the task, otherwise the ordinal of the step plus one.
-    pub(crate) place: u32,
+    pub(crate) index: u32,
     /// The number among the transitions of the same task or step.
     turn: u32,
     /// The number of transitions known up to this one.
@@ -65,13 +65,13 @@ pub struct TransitionId {
 
 impl TransitionId {
     /// The id after `last`, never before it.
-    pub(crate) fn next(last: Option<TransitionId>, time: OffsetDateTime, phase: u8, place: u32) -> TransitionId {
+    pub(crate) fn next(last: Option<TransitionId>, time: OffsetDateTime, phase: u8, index: u32) -> TransitionId {
         let micros = (time.unix_timestamp_nanos() / 1_000) as i64;
         match last {
             Some(last) if micros <= last.micros => {
                 TransitionId { phase: phase.max(last.phase), turn: last.turn + 1, ..last }
             }
-            _ => TransitionId { micros, phase, place, turn: last.map_or(0, |last| last.turn + 1), nth: 0 },
+            _ => TransitionId { micros, phase, index, turn: last.map_or(0, |last| last.turn + 1), nth: 0 },
         }
     }
 
@@ -81,7 +81,7 @@ impl TransitionId {
     }
 
     fn order(&self) -> (i64, u8, u32, u32) {
-        (self.micros, self.phase, self.place, self.turn)
+        (self.micros, self.phase, self.index, self.turn)
     }
 }
 
@@ -112,8 +112,8 @@ pub struct InvalidTransitionId;
 
 impl fmt::Display for TransitionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let TransitionId { micros, phase, place, turn, nth } = self;
-        write!(f, "{micros}-{phase}-{place}-{turn}-{nth}")
+        let TransitionId { micros, phase, index, turn, nth } = self;
+        write!(f, "{micros}-{phase}-{index}-{turn}-{nth}")
     }
 }
 
@@ -121,14 +121,14 @@ impl FromStr for TransitionId {
     type Err = InvalidTransitionId;
 
     fn from_str(text: &str) -> Result<TransitionId, InvalidTransitionId> {
-        let [micros, phase, place, turn, nth] = text.split('-').collect::<Vec<_>>()[..] else {
+        let [micros, phase, index, turn, nth] = text.split('-').collect::<Vec<_>>()[..] else {
             return Err(InvalidTransitionId);
         };
         let number = |text: &str| text.parse().map_err(|_| InvalidTransitionId);
         Ok(TransitionId {
             micros: micros.parse().map_err(|_| InvalidTransitionId)?,
             phase: phase.parse().map_err(|_| InvalidTransitionId)?,
-            place: number(place)?,
+            index: number(index)?,
             turn: number(turn)?,
             nth: number(nth)?,
         })
@@ -323,10 +323,10 @@ mod tests {
 
     fn known(times: &[i64]) -> TaskHistory {
         let mut moves = Vec::new();
-        for (place, seconds) in times.iter().enumerate() {
+        for (index, seconds) in times.iter().enumerate() {
             let time = OffsetDateTime::UNIX_EPOCH + Duration::seconds(*seconds);
-            let mut id = TransitionId::next(None, time, 0, place as u32);
-            id.nth = place as u32 + 1;
+            let mut id = TransitionId::next(None, time, 0, index as u32);
+            id.nth = index as u32 + 1;
             let (task_uuid, at) = (Uuid::nil(), id.time());
             moves.push(Transition { id, task_uuid, step: None, from: None, to: "x", at, attempt: None, worker: None });
         }
@@ -344,7 +344,7 @@ mod tests {
         assert!(before.after(Some(&before.moves[2].id)).is_empty());
         let mut late = known(&[100, 195, 200, 300]);
         for (one, like) in [(0, 0), (2, 1), (3, 2)] {
-            late.moves[one].id.place = before.moves[like].id.place;
+            late.moves[one].id.index = before.moves[like].id.index;
         }
         assert_eq!(late.after(Some(&seen)), &late.moves[1..], "includes the late one, and not the old one");
     }

@@ -1,4 +1,4 @@
-//! Schedules whose time has come: taken by one server at a time, submitted, and advanced.
+//! Due schedules: one server at a time leases each, submits the tasks of its ticks and advances it.
 
 use std::time::Duration;
 
@@ -11,41 +11,46 @@ use time::OffsetDateTime;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::stored::Standing;
+use super::stored::StoredSchedule;
 use crate::error::{Error, Result};
 use crate::flow::Flow;
 use crate::task::identity::identity_of_tick;
 
-/// The pause after a failure that may pass.
+/// The pause after a transient failure.
 const RETRY: Duration = Duration::from_secs(5);
-/// The pause after a schedule that this server does not understand: another one may, or this one after an update.
-const STRANGE: Duration = Duration::from_secs(60);
+/// The pause after a schedule that this server cannot read: a newer server can.
+const UNREADABLE: Duration = Duration::from_secs(60);
 
-/// A schedule whose time has come. Until its lease ends it is this server's; should that only be slow, another one does the same beside it, which changes nothing.
+/// A due schedule, leased to this server. If the lease ends before it is advanced, another server repeats the same,
+/// which changes nothing.
 #[derive(Debug)]
 pub(crate) struct DueSchedule {
-    standing: Standing,
-    /// What time it was by the database's clock, and by ours when we heard it.
+    stored: StoredSchedule,
+    /// When it was read, by the database's clock, and by that of this process.
     asked_at: OffsetDateTime,
-    heard: Instant,
+    read_at: Instant,
 }
 
 impl DueSchedule {
     pub(crate) fn of(row: &PgRow) -> sqlx::Result<DueSchedule> {
-        Ok(DueSchedule { standing: Standing::read(row)?, asked_at: row.try_get("asked_at")?, heard: Instant::now() })
+        Ok(DueSchedule {
+            stored: StoredSchedule::read(row)?,
+            asked_at: row.try_get("asked_at")?,
+            read_at: Instant::now(),
+        })
     }
 }
 
 impl Flow {
-    /// Submits what is due, and advances the schedules.
+    /// Submits the tasks of due schedules and advances the schedules.
     pub(crate) async fn run_due(&self, due: Vec<DueSchedule>) -> Result<()> {
         join_all(due.into_iter().map(|due| self.run_one(due))).await.into_iter().collect()
     }
 
     async fn run_one(&self, due: DueSchedule) -> Result<()> {
-        let DueSchedule { standing, asked_at, heard } = due;
-        let Some(from) = standing.next_at else { return Ok(()) };
-        let schedule = &standing.schedule;
+        let DueSchedule { stored, asked_at, read_at } = due;
+        let Some(from) = stored.next_at else { return Ok(()) };
+        let schedule = &stored.schedule;
         let (mut last, mut retry) = (None, None);
         let next = match schedule.ticks() {
             Ok(ticks) => {
@@ -54,13 +59,13 @@ impl Flow {
                 for tick in plan.run {
                     let ran = last.get_or_insert(Last { tick, task: None, error: None });
                     ran.tick = tick;
-                    match self.run_tick(&standing, tick).await {
+                    match self.run_tick(&stored, tick).await {
                         Ok(task) => (ran.task, ran.error) = (Some(task), None),
                         Err(error) => {
                             let (namespace, name) = (&schedule.namespace, &schedule.name);
-                            tracing::warn!(%namespace, %name, %tick, error = reveille_pg::causes(&error), "a tick made no task");
+                            tracing::warn!(%namespace, %name, %tick, error = reveille_pg::causes(&error), "submitting the task of a tick failed");
                             ran.error = Some(error.to_string());
-                            if !is_for_good(&error) {
+                            if !is_permanent(&error) {
                                 (next, retry) = (Some(tick), Some(RETRY));
                                 break;
                             }
@@ -71,33 +76,33 @@ impl Flow {
             }
             Err(error) => {
                 last = Some(Last { tick: from, task: None, error: Some(error.to_string()) });
-                retry = Some(STRANGE);
+                retry = Some(UNREADABLE);
                 Some(from)
             }
         };
         let due_in = retry.or_else(|| {
             let left = Duration::try_from(next? - asked_at).unwrap_or_default();
-            Some(left.saturating_sub(heard.elapsed()))
+            Some(left.saturating_sub(read_at.elapsed()))
         });
-        let advance = Advance { id: standing.id, version: standing.version, from, next, retry, due_in, last };
+        let advance = Advance { id: stored.id, version: stored.version, from, next, retry, due_in, last };
         self.inner.advances.submit(advance).await?;
         Ok(())
     }
 
-    /// The task of a tick: made now, or before.
-    async fn run_tick(&self, standing: &Standing, tick: OffsetDateTime) -> Result<Uuid> {
-        let submission = standing.schedule.submission(Some(tick));
-        let kept = self.inner.allowed(&submission).await?;
-        match self.inner.make(kept, submission, Some(identity_of_tick(standing.id, tick))).await {
-            Ok(made) => Ok(made.task_uuid),
+    /// The task of a tick, created now or before.
+    async fn run_tick(&self, stored: &StoredSchedule, tick: OffsetDateTime) -> Result<Uuid> {
+        let submission = stored.schedule.submission(Some(tick));
+        let cached = self.inner.allowed(&submission).await?;
+        match self.inner.make(cached, submission, Some(identity_of_tick(stored.id, tick))).await {
+            Ok(created) => Ok(created.task_uuid),
             Err(Error::Duplicate { task }) => Ok(task),
             Err(error) => Err(error),
         }
     }
 }
 
-/// Whether the same submission would fail again: the tick is given up, and the schedule goes on with the next.
-fn is_for_good(error: &Error) -> bool {
+/// Whether the same submission would fail again: then the schedule continues with the next tick.
+fn is_permanent(error: &Error) -> bool {
     matches!(
         error,
         Error::Invalid { .. }
@@ -107,14 +112,14 @@ fn is_for_good(error: &Error) -> bool {
     )
 }
 
-/// What became of a schedule that was due.
+/// Advances a schedule.
 pub(crate) struct Advance {
     id: Uuid,
     version: i64,
     from: OffsetDateTime,
     next: Option<OffsetDateTime>,
     retry: Option<Duration>,
-    /// About: the answer says it exactly.
+    /// Approximate; the outcome has the exact time.
     due_in: Option<Duration>,
     last: Option<Last>,
 }
@@ -122,7 +127,7 @@ pub(crate) struct Advance {
 /// The last tick that ran.
 struct Last {
     tick: OffsetDateTime,
-    /// The last task that was made.
+    /// The last created task.
     task: Option<Uuid>,
     error: Option<String>,
 }
@@ -134,7 +139,7 @@ pub(crate) enum AdvanceOutcome {
     Changed,
 }
 
-/// Sends what became of schedules.
+/// Writes advances of schedules.
 pub(crate) struct Advances {
     channel: Channel,
     advance: Sql,

@@ -1,8 +1,10 @@
-//! Schedules: tasks that are submitted when their time comes, once for each tick, whatever dies.
+//! Schedules: tasks that are submitted at certain times, once per tick, even if servers crash.
 //!
-//! The danger is a tick that runs twice, or never. A tick's task has an identity that is made of the schedule and the tick, and there can be one task of an identity. It is submitted
-//! first; then the schedule's row is advanced, if it is still what it was. Whoever dies in between leaves a row that is still at that tick: the next one submits it again, is told that the
-//! task is there, and advances. What is due is decided by the database's clock alone; what comes after a tick follows from the tick.
+//! The danger is a tick that runs twice or never. The identity of a tick's task consists of the schedule and the tick,
+//! and there is at most one task per identity. The task is submitted first; then the row of the schedule is advanced,
+//! unless it has changed meanwhile. If a server crashes in between, the row is still at that tick: the next server
+//! submits the task again, which is a duplicate, and advances the row. Only the database's clock decides what is due;
+//! the next tick is computed from the last one.
 
 mod change;
 mod due;
@@ -22,23 +24,23 @@ use crate::json::Json;
 use crate::task::submit::Submission;
 use ticks::{Ticks, zone};
 
-/// How late a tick may be, if nobody says: the restart of a server is no reason to skip.
+/// The default grace period: longer than the restart of a server.
 const GRACE: u32 = 60;
 
-/// When which task is to be submitted.
+/// When to submit which task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Schedule {
     /// The namespace of the schedule and of its template.
     pub namespace: String,
-    /// What it is called there.
+    /// The name of the schedule within its namespace.
     pub name: String,
-    /// The template of its tasks,
+    /// The name of the template.
     pub template: String,
-    /// and its version.
+    /// The version of the template.
     pub version: String,
-    /// What the steps of its tasks work on.
+    /// The context of its tasks.
     #[serde(default)]
     #[cfg_attr(feature = "http", schema(value_type = serde_json::Value, required = false))]
     pub context: Json,
@@ -48,23 +50,24 @@ pub struct Schedule {
     /// The tags of its tasks.
     #[serde(default)]
     pub tags: Vec<String>,
-    /// Again and again: a cron expression of five fields, or six, the first of which is seconds; or `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`.
+    /// A cron expression with five fields, or with six, beginning with seconds; or `@hourly`, `@daily`, `@weekly`,
+    /// `@monthly`, `@yearly`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cron: Option<String>,
-    /// By the clock of which place, as `Europe/Berlin`; UTC if it is not said.
+    /// The time zone of the cron expression, such as `Europe/Berlin`; default: UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_zone: Option<String>,
-    /// Or once, at this time.
+    /// A single time, instead of a cron expression.
     #[serde(default, with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "http", schema(value_type = Option<String>, format = DateTime))]
     pub at: Option<OffsetDateTime>,
-    /// What becomes of ticks that nobody was there for.
+    /// What happens to missed ticks.
     #[serde(default)]
     pub missed: Missed,
-    /// How late a tick is when it is missed.
+    /// A tick is missed if it is later than this many seconds.
     #[serde(default = "grace")]
     pub grace_seconds: u32,
-    /// Whether it rests. If it is not said, it goes on as it was; a new one does not rest.
+    /// Whether the schedule is paused. If not given, it stays as it is; a new schedule is not paused.
     #[serde(default)]
     pub paused: Option<bool>,
 }
@@ -73,17 +76,17 @@ fn grace() -> u32 {
     GRACE
 }
 
-/// A schedule, and how it stands.
+/// A schedule with its state.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 pub struct Scheduled {
-    /// Which of all that have ever been called like this.
+    /// The id of the schedule. One that is deleted and created again has another id.
     #[cfg_attr(feature = "http", schema(value_type = String, format = "uuid"))]
     pub schedule_uuid: Uuid,
-    /// As it was put.
+    /// The schedule as it was put.
     #[serde(flatten)]
     pub schedule: Schedule,
-    /// The next tick; `None` if there is none, and while it rests.
+    /// The next tick; `None` if there is none, or while the schedule is paused.
     #[serde(with = "time::serde::rfc3339::option")]
     #[cfg_attr(feature = "http", schema(value_type = Option<String>, format = DateTime))]
     pub next_at: Option<OffsetDateTime>,
@@ -91,20 +94,20 @@ pub struct Scheduled {
     #[serde(with = "time::serde::rfc3339::option")]
     #[cfg_attr(feature = "http", schema(value_type = Option<String>, format = DateTime))]
     pub last_at: Option<OffsetDateTime>,
-    /// The last task that was made.
+    /// The last created task.
     #[cfg_attr(feature = "http", schema(value_type = Option<String>, format = "uuid"))]
     pub last_task: Option<Uuid>,
-    /// Why the last tick made none.
+    /// Why the last tick created no task.
     pub last_error: Option<String>,
-    /// When it was put first,
+    /// When it was created.
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "http", schema(value_type = String, format = DateTime))]
     pub created_at: OffsetDateTime,
-    /// and changed last.
+    /// When it was last changed.
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "http", schema(value_type = String, format = DateTime))]
     pub updated_at: OffsetDateTime,
-    /// The next ticks, as many as were asked for.
+    /// The next ticks, as many as requested.
     #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "written")]
     #[cfg_attr(feature = "http", schema(value_type = Vec<String>))]
     pub upcoming: Vec<OffsetDateTime>,
@@ -114,45 +117,45 @@ fn written<S: Serializer>(times: &[OffsetDateTime], serializer: S) -> Result<S::
     serializer.collect_seq(times.iter().map(tick_text))
 }
 
-/// A tick as people read it.
+/// A tick as text.
 fn tick_text(tick: &OffsetDateTime) -> String {
     tick.format(&Rfc3339).unwrap_or_else(|_| tick.to_string())
 }
 
-/// Some schedules, in the order in which they were made.
+/// A page of schedules, in the order of their creation.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 #[cfg_attr(feature = "http", schema(as = Schedules))]
 pub struct SchedulePage {
-    /// These.
+    /// The schedules of this page.
     pub schedules: Vec<Scheduled>,
-    /// What to present as `after` for the next page; none: there are no more. A page may be short, or empty, although there are more.
+    /// The `after` of the next page; none if this is the last. A page may be short or empty although there are more.
     #[cfg_attr(feature = "http", schema(value_type = Option<String>, format = "uuid"))]
     pub next: Option<Uuid>,
 }
 
-/// Which schedules. What is not said is not asked.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[cfg_attr(feature = "http", derive(utoipa::ToSchema, utoipa::IntoParams))]
+/// Selects schedules. Fields that are not given match everything.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, default)]
 #[cfg_attr(feature = "http", into_params(parameter_in = Query))]
 pub struct ScheduleFilter {
-    /// Of this namespace.
+    /// In this namespace.
     pub namespace: Option<String>,
     /// Of this template.
     pub template: Option<String>,
-    /// That rest, or do not.
+    /// Only paused schedules, or only others.
     pub paused: Option<bool>,
-    /// That were made after this one: what the page before said as `next`.
+    /// Schedules after this one: the `next` of the previous page.
     #[cfg_attr(feature = "http", schema(value_type = Option<String>, format = "uuid"))]
-    #[cfg_attr(feature = "http", param(value_type = Option<String>, format = "uuid"))]
+    #[param(value_type = Option<String>, format = "uuid")]
     pub after: Option<Uuid>,
-    /// As many at most.
+    /// The most schedules of the page.
     pub limit: Option<u32>,
 }
 
 impl Schedule {
-    /// When it comes.
+    /// Its ticks.
     fn ticks(&self) -> Result<Ticks> {
         match (&self.cron, self.at) {
             (Some(cron), None) => {
@@ -161,8 +164,8 @@ impl Schedule {
                 Ticks::cron(cron, zone).map_err(|reason| Error::invalid("cron", reason))
             }
             (None, Some(at)) => Ok(Ticks::Once(at)),
-            (Some(_), Some(_)) => Err(Error::invalid("at", "there is a cron expression, too; say one of them")),
-            (None, None) => Err(Error::invalid("cron", "there is none, and no single time (at) either")),
+            (Some(_), Some(_)) => Err(Error::invalid("at", "cannot be combined with `cron`: give one of them")),
+            (None, None) => Err(Error::invalid("cron", "give either `cron` or `at`")),
         }
     }
 
@@ -170,7 +173,7 @@ impl Schedule {
         std::time::Duration::from_secs(self.grace_seconds.into())
     }
 
-    /// The task of a tick; `None`: of somebody who could not wait for one.
+    /// The task of a tick; `None`: of a manual run.
     fn submission(&self, tick: Option<OffsetDateTime>) -> Submission {
         let (correlation, reason) = match tick.as_ref().map(tick_text) {
             Some(tick) => (format!("{}@{tick}", self.name), format!("schedule {} at {tick}", self.name)),

@@ -1,4 +1,4 @@
-//! Schedules as they are stored, and changing them when nobody else does.
+//! Stored schedules, and changing one without overwriting a concurrent change.
 
 use reveille_wake::Wake;
 use sqlx::Row;
@@ -9,23 +9,23 @@ use uuid::Uuid;
 use super::change::unknown;
 use super::ticks::{Missed, Ticks};
 use super::{Schedule, ScheduleFilter, Scheduled};
+use crate::claim::response_size::RESPONSE_BYTES_MAX;
 use crate::error::{Error, Result};
 use crate::flow::Inner;
 use crate::json::Json;
 use crate::query::list::SCANNED_MAX;
-use crate::response_size::RESPONSE_BYTES_MAX;
-use crate::stored;
+use crate::task::stored;
 
-/// How often a change is begun again because somebody else was faster.
+/// How often a change is tried again after a concurrent one.
 const CHANGES_MAX: usize = 100;
 
-/// A schedule's row.
+/// The row of a schedule.
 #[derive(Debug)]
-pub(crate) struct Standing {
+pub(crate) struct StoredSchedule {
     pub(super) id: Uuid,
-    /// Whoever wants to change it says which it saw.
+    /// Compared by every change.
     pub(super) version: i64,
-    /// It says whether it is paused.
+    /// `paused` is always set.
     pub(super) schedule: Schedule,
     pub(super) next_at: Option<OffsetDateTime>,
     last_at: Option<OffsetDateTime>,
@@ -35,8 +35,8 @@ pub(crate) struct Standing {
     updated_at: OffsetDateTime,
 }
 
-impl Standing {
-    pub(super) fn read(row: &PgRow) -> sqlx::Result<Standing> {
+impl StoredSchedule {
+    pub(super) fn read(row: &PgRow) -> sqlx::Result<StoredSchedule> {
         let context: String = row.try_get("context")?;
         let context = Json::stored(context).map_err(|error| sqlx::Error::Decode(error.into()))?;
         let schedule = Schedule {
@@ -59,7 +59,7 @@ impl Standing {
             grace_seconds: row.try_get::<i32, _>("grace_seconds")?.unsigned_abs(),
             paused: Some(row.try_get("paused")?),
         };
-        Ok(Standing {
+        Ok(StoredSchedule {
             id: row.try_get("id")?,
             version: row.try_get("version")?,
             schedule,
@@ -76,13 +76,13 @@ impl Standing {
         self.schedule.paused == Some(true)
     }
 
-    /// Whether another comes when this does.
+    /// Whether another schedule has the same times.
     pub(super) fn has_times_of(&self, other: &Schedule) -> bool {
         let times = |schedule: &Schedule| (schedule.cron.clone(), schedule.time_zone.clone(), schedule.at);
         times(&self.schedule) == times(other)
     }
 
-    /// The next tick after a rest. What came meanwhile is not missed, but for a single time, which has not been then.
+    /// The next tick after a pause. Ticks during the pause are skipped; a single time that has not run is not.
     pub(super) fn resumed(&self, ticks: &Ticks, asked_at: OffsetDateTime) -> Option<OffsetDateTime> {
         match ticks {
             Ticks::Once(at) if self.last_at == Some(*at) && self.last_error.is_none() => None,
@@ -92,32 +92,32 @@ impl Standing {
     }
 }
 
-impl From<Standing> for Scheduled {
-    fn from(standing: Standing) -> Scheduled {
+impl From<StoredSchedule> for Scheduled {
+    fn from(stored: StoredSchedule) -> Scheduled {
         Scheduled {
-            schedule_uuid: standing.id,
-            schedule: standing.schedule,
-            next_at: standing.next_at,
-            last_at: standing.last_at,
-            last_task: standing.last_task,
-            last_error: standing.last_error,
-            created_at: standing.created_at,
-            updated_at: standing.updated_at,
+            schedule_uuid: stored.id,
+            schedule: stored.schedule,
+            next_at: stored.next_at,
+            last_at: stored.last_at,
+            last_task: stored.last_task,
+            last_error: stored.last_error,
+            created_at: stored.created_at,
+            updated_at: stored.updated_at,
             upcoming: Vec::new(),
         }
     }
 }
 
 impl Inner {
-    /// What time it is, the schedules of a filter, and after which one to go on.
+    /// The database's time, the schedules that match, and where the next page begins.
     pub(super) async fn find_schedules(
         &self,
         filter: &ScheduleFilter,
         name: Option<&str>,
         limit: u32,
-    ) -> Result<(OffsetDateTime, Vec<Standing>, Option<Uuid>)> {
+    ) -> Result<(OffsetDateTime, Vec<StoredSchedule>, Option<Uuid>)> {
         let straight = filter.namespace.is_none() && filter.template.is_none() && filter.paused.is_none();
-        let looked_max = if straight { i64::from(limit) } else { SCANNED_MAX as i64 };
+        let scan_max = if straight { i64::from(limit) } else { SCANNED_MAX as i64 };
         let query = || {
             sqlx::query(&self.sql.find_schedules)
                 .bind(&filter.namespace)
@@ -126,56 +126,61 @@ impl Inner {
                 .bind(filter.paused)
                 .bind(filter.after)
                 .bind(i64::from(limit))
-                .bind(looked_max)
+                .bind(scan_max)
                 .bind(RESPONSE_BYTES_MAX as i64)
-                // A plan made while the tables were small would read them whole.
+                // Plan for the current size of the tables: a plan cached while they were small would scan them.
                 .persistent(false)
         };
         let rows = self.db.ask("find schedules", query).await?;
         let head = rows.first().ok_or(sqlx::Error::RowNotFound)?;
         let (asked_at, edge): (_, Option<Uuid>) = (head.try_get("asked_at")?, head.try_get("edge")?);
-        let (looked_at, matched): (i64, Option<i64>) = (head.try_get("looked_at")?, head.try_get("matched")?);
+        let (scanned_rows, matched): (i64, Option<i64>) = (head.try_get("scanned_rows")?, head.try_get("matched")?);
         let mut found = Vec::with_capacity(rows.len());
         for row in &rows {
             if row.try_get::<Option<Uuid>, _>("id")?.is_some() {
-                found.push(Standing::read(row)?);
+                found.push(StoredSchedule::read(row)?);
             }
         }
-        // Where the page has no room for all that fit, it goes on after its last; else after all that was looked at.
+        // If not all matches fit into the page, continue after its last schedule, otherwise after the last one scanned.
         let full = found.len() == limit as usize || matched > Some(found.len() as i64);
         let last = found.last().filter(|_| full).map(|last| last.id).or(edge);
-        let next = last.filter(|last| looked_at == looked_max || Some(*last) < edge);
+        let next = last.filter(|last| scanned_rows == scan_max || Some(*last) < edge);
         Ok((asked_at, found, next))
     }
 
-    /// What time it is, and the schedule of that name.
-    pub(super) async fn standing(&self, namespace: &str, name: &str) -> Result<(OffsetDateTime, Option<Standing>)> {
+    /// The database's time, and the schedule with this name.
+    pub(super) async fn find_schedule(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<(OffsetDateTime, Option<StoredSchedule>)> {
         let filter = ScheduleFilter { namespace: Some(namespace.to_owned()), ..ScheduleFilter::default() };
         let (asked_at, mut found, _) = self.find_schedules(&filter, Some(name), 1).await?;
         Ok((asked_at, found.pop()))
     }
 
-    /// Makes of a schedule what `wanted` says of what there is: another, and its next tick, or `None` for what it is. Again, if somebody else was faster.
+    /// Changes a schedule. `wanted` gets the current one, and returns the new one and its next tick, or `None` if the
+    /// current one is as wanted. It is called again after a concurrent change.
     pub(super) async fn change(
         &self,
         namespace: &str,
         name: &str,
-        wanted: impl Fn(OffsetDateTime, Option<&Standing>) -> Result<Option<(Schedule, Option<OffsetDateTime>)>>,
+        wanted: impl Fn(OffsetDateTime, Option<&StoredSchedule>) -> Result<Option<(Schedule, Option<OffsetDateTime>)>>,
     ) -> Result<Scheduled> {
         for _ in 0..CHANGES_MAX {
-            let (asked_at, standing) = self.standing(namespace, name).await?;
-            match (wanted(asked_at, standing.as_ref())?, standing) {
-                (Some((schedule, next_at)), standing) => {
-                    self.write(&schedule, next_at, asked_at, standing.map(|standing| standing.version)).await?
+            let (asked_at, stored) = self.find_schedule(namespace, name).await?;
+            match (wanted(asked_at, stored.as_ref())?, stored) {
+                (Some((schedule, next_at)), stored) => {
+                    self.write(&schedule, next_at, asked_at, stored.map(|stored| stored.version)).await?
                 }
-                (None, Some(standing)) => return Ok(standing.into()),
+                (None, Some(stored)) => return Ok(stored.into()),
                 (None, None) => return Err(unknown(namespace, name)),
             }
         }
-        Err(Error::invalid("name", "others change this schedule all the time; try again"))
+        Err(Error::invalid("name", "this schedule is being changed by other requests; retry"))
     }
 
-    /// Whether it was written is seen by reading it again: the answer may be lost.
+    /// Writes a schedule. The caller reads it again to see whether it was written, because the answer may be lost.
     async fn write(
         &self,
         schedule: &Schedule,
@@ -183,11 +188,11 @@ impl Inner {
         asked_at: OffsetDateTime,
         version: Option<i64>,
     ) -> Result<()> {
-        let ring = next_at.map(|next| {
+        let wake_up = next_at.map(|next| {
             let delay = std::time::Duration::try_from(next - asked_at).unwrap_or_default();
             self.schedules_channel.wake_up().after(delay)
         });
-        let (channels, payloads) = Wake::notifications(&ring.into_iter().collect::<Vec<_>>());
+        let (channels, payloads) = Wake::notifications(&wake_up.into_iter().collect::<Vec<_>>());
         let id = Uuid::now_v7();
         let context = schedule.context.get().to_owned();
         let query = || {

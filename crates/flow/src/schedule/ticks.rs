@@ -1,12 +1,14 @@
-//! Ticks: when a schedule comes, and which of its ticks run when somebody looks.
+//! Ticks: the times of a schedule, and which of them run at a given time.
 //!
-//! A cron expression speaks of a clock on a wall, and twice a year that clock jumps. What happens then:
+//! A cron expression is about local time, which jumps when daylight saving time begins and ends:
 //!
-//! - Times of day that are *listed* (no `*` in the fields of minutes and hours, as in `30 2 * * *` and `0 2,14 * * *`) come once a day each, whatever the clock does. One that the clock jumps
-//!   over comes when it lands; if it jumps over several of a schedule, they come as one. One that the clock shows twice comes the first time.
-//! - Everything else (`*/15 * * * *`, `@hourly`) goes with the clock: what it jumps over does not come, and what it shows twice comes twice. So an hour is an hour.
+//! - *Listed* times of day (no `*` in the minutes and hours, as in `30 2 * * *` and `0 2,14 * * *`) occur once a day
+//!   each. One that local time skips occurs at the end of the gap; several skipped ones occur as one. One that occurs
+//!   twice in local time counts the first time.
+//! - All other expressions (`*/15 * * * *`, `@hourly`) follow local time: skipped times do not occur, and repeated
+//!   times occur twice. So ticks stay an hour apart.
 //!
-//! Everything here is a function of its arguments. Times are whole seconds inside, and the only place where two libraries' times meet is [`civil`] and [`moment`].
+//! Pure. Times have whole seconds; [`civil`] and [`tick`] convert between the two time libraries.
 
 use std::time::Duration;
 
@@ -21,60 +23,61 @@ use time::OffsetDateTime;
 #[cfg(test)]
 mod tests;
 
-/// Ticks that run at one look. Whoever has missed more is looked at again at once, after others that are due.
+/// The most ticks that run at a time. A schedule with more is due again at once, after the others.
 pub(crate) const TICKS_MAX: usize = 20;
-/// The longest cron expression. A list of every minute has half of this.
+/// The longest cron expression, in bytes: twice as long as a list of every minute.
 const EXPRESSION_MAX: usize = 400;
-/// Seconds that a search is begun again later, if it found what was not later: more than any clock has been put back by.
+/// For how many seconds a search is restarted a second later if its result is not later: more than any zone's clock was
+/// ever set back.
 const REPEATED_MAX: u32 = 4 * 3600;
 
-/// What becomes of ticks that nobody was there for.
+/// What happens to missed ticks: those of times when no server was running.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Missed {
-    /// They do not run.
+    /// Missed ticks do not run.
     Skip,
-    /// The latest runs, for all of them, unless one that is not missed runs anyway.
+    /// The latest missed tick runs, instead of all of them, unless a tick that is not missed runs anyway.
     #[default]
     Latest,
-    /// Each runs, in order.
+    /// Every missed tick runs, in order.
     All,
 }
 
-/// When a schedule comes.
+/// The ticks of a schedule.
 #[derive(Debug, Clone)]
 pub(crate) enum Ticks {
-    /// Again and again. `listed`: its times of day are.
+    /// Recurring. `listed`: see the module.
     Cron { cron: Box<Cron>, zone: TimeZone, listed: bool },
-    /// Once.
+    /// A single time.
     Once(OffsetDateTime),
 }
 
-/// Which ticks run now, and which is the next. `None`: there is none.
+/// The ticks that run now, and the next one, if there is one.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(crate) run: Vec<OffsetDateTime>,
     pub(crate) next: Option<OffsetDateTime>,
 }
 
-/// The zone of that name.
+/// The time zone with this name.
 pub(crate) fn zone(name: &str) -> Result<TimeZone, String> {
     let reason = || format!("{name:?} is not the name of a time zone, like Europe/Berlin");
-    // What has no name of its own, like `Local` or an offset, is another on another server.
+    // A zone without an IANA name, such as `Local` or an offset, may differ between servers.
     TimeZone::get(name).ok().filter(|zone| zone.iana_name().is_some()).ok_or_else(reason)
 }
 
 impl Ticks {
-    /// Those of a cron expression.
+    /// The ticks of a cron expression.
     pub(crate) fn cron(text: &str, zone: TimeZone) -> Result<Ticks, String> {
         if text.len() > EXPRESSION_MAX {
-            return Err(format!("it has {} characters; the limit is {EXPRESSION_MAX}", text.len()));
+            return Err(format!("must have at most {EXPRESSION_MAX} bytes, got {}", text.len()));
         }
         let parser = CronParser::builder().seconds(Seconds::Optional).year(Year::Disallowed).build();
-        let cron = parser.parse(text).map_err(|error| format!("{text:?} is not an expression: {error}"))?;
+        let cron = parser.parse(text).map_err(|error| format!("invalid cron expression {text:?}: {error}"))?;
         if !has_a_day(&cron.pattern) {
-            return Err("there is no such day".to_owned());
+            return Err("names a day that does not exist".to_owned());
         }
         let listed = !cron.pattern.minutes.from_wildcard && !cron.pattern.hours.from_wildcard;
         Ok(Ticks::Cron { cron: Box::new(cron), zone, listed })
@@ -86,12 +89,12 @@ impl Ticks {
             Ticks::Once(at) => Some(*at).filter(|at| *at > after),
             Ticks::Cron { cron, zone, listed } => {
                 let after = Timestamp::from_second(after.unix_timestamp()).ok()?;
-                moment(if *listed { next_listed(cron, zone, after)? } else { next_shown(cron, zone, after)? })
+                tick(if *listed { next_listed(cron, zone, after)? } else { next_shown(cron, zone, after)? })
             }
         }
     }
 
-    /// What to do at `now` about a schedule whose next tick is `from`. A tick is missed if it is as late as `grace`.
+    /// The ticks that run at `now` if the next tick is `from`. A tick is missed if it is at least `grace` late.
     pub(crate) fn plan(&self, missed: Missed, from: OffsetDateTime, now: OffsetDateTime, grace: Duration) -> Plan {
         let since = now - grace;
         let mut next = if missed == Missed::All || from > since { Some(from) } else { self.after(since) };
@@ -106,9 +109,9 @@ impl Ticks {
         Plan { run, next }
     }
 
-    /// The latest tick that is not later than `now`. `from` is one.
+    /// The latest tick that is not later than `now`. `from` is a tick that is not later.
     fn latest(&self, from: OffsetDateTime, now: OffsetDateTime) -> OffsetDateTime {
-        // The next tick of `late` is later than `now`.
+        // Invariant: the tick after `late` is later than `now`.
         let (mut latest, mut late) = (from, now);
         while late - latest >= time::Duration::SECOND {
             let middle = latest + (late - latest) / 2;
@@ -121,8 +124,9 @@ impl Ticks {
     }
 }
 
-/// Whether the expression names a day that exists, unlike 30 February. A year begins on one of seven weekdays and is a leap year or not, and these 28 years
-/// have every such kind: so what has no day in them never has one, and what has one comes within 40 years, which bounds every search.
+/// Whether the expression names a day that exists, unlike 30 February. The 28 years from 2000 have every combination of
+/// first weekday and leap year. So an expression without a day in them never occurs, and any other occurs within 40
+/// years, which bounds every search.
 fn has_a_day(pattern: &CronPattern) -> bool {
     let first = Date::constant(2000, 1, 1);
     first.series(1.day()).take_while(|day| day.year() < 2028).any(|day| {
@@ -133,16 +137,16 @@ fn has_a_day(pattern: &CronPattern) -> bool {
     })
 }
 
-/// Of times of day that are listed: they are found in a calendar without a zone, and each is one moment.
+/// The next listed time: found in local time without a zone, then converted.
 fn next_listed(cron: &Cron, zone: &TimeZone, after: Timestamp) -> Option<Timestamp> {
     let mut shown = civil(zone, after);
-    // What the clock shows twice, and what it jumps over: as many as there are in the hour.
+    // Repeats only within an hour that local time skips or repeats.
     loop {
         shown = cron.find_next_occurrence(&shown, false).ok()?;
         let ambiguous = zone.to_ambiguous_timestamp(shown);
         let at = match ambiguous.offset() {
             AmbiguousOffset::Gap { .. } => {
-                // As if the clock had not jumped yet: that is after the jump, or the moment of it.
+                // The end of the gap: the last change of the offset before the time by the old offset.
                 let later = ambiguous.later().ok()?;
                 zone.preceding(later.checked_add(SignedDuration::from_secs(1)).ok()?).next()?.timestamp()
             }
@@ -154,7 +158,7 @@ fn next_listed(cron: &Cron, zone: &TimeZone, after: Timestamp) -> Option<Timesta
     }
 }
 
-/// Of what goes with the clock.
+/// The next time of an expression that follows local time.
 fn next_shown(cron: &Cron, zone: &TimeZone, after: Timestamp) -> Option<Timestamp> {
     let mut start = after;
     for _ in 0..REPEATED_MAX {
@@ -167,12 +171,12 @@ fn next_shown(cron: &Cron, zone: &TimeZone, after: Timestamp) -> Option<Timestam
     None
 }
 
-/// What a clock in the zone shows.
+/// The local time.
 fn civil(zone: &TimeZone, at: Timestamp) -> DateTime {
     zone.to_datetime(at)
 }
 
-/// `None`: it is beyond what can be stored.
-fn moment(at: Timestamp) -> Option<OffsetDateTime> {
+/// `None`: it cannot be stored.
+fn tick(at: Timestamp) -> Option<OffsetDateTime> {
     OffsetDateTime::from_unix_timestamp(at.as_second()).ok()
 }

@@ -109,12 +109,12 @@ pub(crate) fn decided(
     match step.kind {
         StepKind::Decision => {
             let names: Vec<String> = BRANCHES.list(result)?;
-            let places: HashMap<&str, usize> =
+            let indexes: HashMap<&str, usize> =
                 step.children.iter().map(|child| (template.steps[*child].name.as_str(), *child)).collect();
-            let mut chosen = Vec::with_capacity(names.len().min(places.len()));
+            let mut chosen = Vec::with_capacity(names.len().min(indexes.len()));
             for name in &names {
                 let unknown = || format!("{:?} is not a step that depends on {:?}", shown(name), step.name);
-                chosen.push(*places.get(name.as_str()).ok_or_else(unknown)? as i32);
+                chosen.push(*indexes.get(name.as_str()).ok_or_else(unknown)? as i32);
             }
             // A step that is named twice is created once.
             chosen.sort_unstable();
@@ -159,7 +159,7 @@ steps:
     /// Every type of outcome is accepted, beside any other fields of the result.
     #[test]
     fn outcomes_are_read_from_results() {
-        for (said, chosen) in [
+        for (result, chosen) in [
             (json!({"decision_point_outcome": {"type": "no_branches"}}), vec![]),
             (json!({"decision_point_outcome": {"type": "create_steps", "step_names": ["right"]}, "more": 1}), vec![2]),
             (
@@ -167,7 +167,7 @@ steps:
                 vec![1, 2],
             ),
         ] {
-            assert_eq!(of(0, &said.to_string()), Ok((Some(chosen), None)), "{said}");
+            assert_eq!(of(0, &result.to_string()), Ok((Some(chosen), None)), "{result}");
         }
         let json = r#"{"batch_processing_outcome": {"type": "create_batches", "cursor_configs": [100000000000000000001, {"a": 1.0}]}}"#;
         let inputs = vec!["100000000000000000001".to_owned(), r#"{"a": 1.0}"#.to_owned()];
@@ -179,7 +179,7 @@ steps:
     /// A result without its outcome, or with another format, is rejected with the expected format.
     #[test]
     fn results_without_their_outcome_are_rejected() {
-        for (step, key, said) in [
+        for (step, key, result) in [
             (0, "decision_point_outcome", json!(null)),
             (0, "decision_point_outcome", json!([1])),
             (0, "decision_point_outcome", json!({})),
@@ -233,8 +233,8 @@ steps:
                 json!({"batch_processing_outcome": {"type": "create_batches", "cursor_configs": vec![0; 10_001]}}),
             ),
         ] {
-            let reason = of(step, &said.to_string()).expect_err(&said.to_string());
-            assert!(reason.contains(key) && reason.len() < 400, "{said}: {reason}");
+            let reason = of(step, &result.to_string()).expect_err(&result.to_string());
+            assert!(reason.contains(key) && reason.len() < 400, "{result}: {reason}");
         }
     }
 }

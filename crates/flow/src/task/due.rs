@@ -1,4 +1,4 @@
-//! What the engine itself attends to when it is due, whoever else is there.
+//! Finding what the engine itself has to do: ended leases, overdue tasks, due schedules, ended retentions.
 
 use std::time::Duration;
 
@@ -7,20 +7,20 @@ use reveille_wake::{Channel, Claim, PollRequest, PollResult, Topic};
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 
-/// How many are attended to at a time.
+/// The most items that are processed at a time.
 pub(crate) const DUE_MAX: usize = 100;
-/// How soon what was found and not dealt with is looked for again.
+/// When an item that was found and not processed is due again.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// How it is found. Nothing is taken by that: who deals with it first has done it.
+/// Finds due items. Finding does not claim: if several processes find the same item, the first one processes it.
 pub(crate) struct Due<T> {
-    /// Rung when something comes to be due.
+    /// Wakes when an item becomes due.
     pub(crate) channel: Channel,
-    /// Finds them, `$1` at most; the last row says when the next is due, as `next_due_ms`.
+    /// Finds at most `$1` items. The last row has the time until the next one is due, as `next_due_ms`.
     pub(crate) find: Sql,
-    /// Whether there is any.
+    /// Answers whether there is a due item.
     pub(crate) any: Sql,
-    /// Reads one.
+    /// Reads an item.
     pub(crate) read: fn(&PgRow) -> sqlx::Result<T>,
 }
 

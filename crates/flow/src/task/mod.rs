@@ -1,5 +1,5 @@
-//! Tasks: their states, status and identity, what decisions and batches mean for the steps that follow, submitting them,
-//! waiting for them, and what the engine attends to while they run and after they ended.
+//! Tasks: their states, status and identity, what decisions and batches mean for the steps that follow, submitting
+//! them, waiting for them, and what the engine attends to while they run and after they ended.
 
 pub(crate) mod decision;
 pub(crate) mod due;
@@ -8,5 +8,6 @@ pub(crate) mod orchestrator;
 pub(crate) mod retention;
 pub(crate) mod state;
 pub(crate) mod status;
+pub(crate) mod stored;
 pub(crate) mod submit;
 pub(crate) mod wait;

@@ -1,10 +1,12 @@
-//! Removing tasks that have ended, some time after their end.
+//! Removing ended tasks when their retention is over.
 //!
-//! Each namespace says how long its tasks are kept: `retention_seconds` after they are complete, cancelled or resolved, `failed_retention_seconds` after they failed. A task goes with everything that
-//! belongs to it: its steps, attempts, operations, entries on the list of investigations and domain events.
+//! The settings of a namespace have the retentions: `retention_seconds` for tasks that are complete, cancelled or
+//! resolved, `failed_retention_seconds` for failed ones. A task is removed with its steps, attempts, operations,
+//! investigations and domain events.
 //!
-//! There is no sweeper. The engine asks for the task that has been over for longest and sleeps until that one is due; a namespace in which nothing has ended cannot have one due before its
-//! retention is over, counted from now. So an idle server asks once per retention. Tasks are removed in small transactions, and rows of a removed task some thousand at a time.
+//! There is no sweeper. The engine asks when the retention of the next task is over and sleeps until then; without any
+//! ended task it sleeps for the shortest retention. So an idle server asks once per retention. Tasks are removed in
+//! small transactions, and the rows of a removed task some thousand at a time.
 
 use sqlx::Row;
 use uuid::Uuid;
@@ -12,34 +14,35 @@ use uuid::Uuid;
 use crate::error::{Error, Result};
 use crate::flow::Flow;
 
-/// Tasks that one transaction removes at most.
+/// The most tasks that one transaction removes.
 const TASKS_MAX: i32 = 500;
-/// Rows of one table that one transaction deletes at most: some ten milliseconds.
+/// The most rows of one table that one transaction deletes: some ten milliseconds.
 const ROWS_MAX: i32 = 5_000;
 
-/// The shortest retention, in seconds. The engine looks at least once per retention, so a shorter one would be a poll loop.
+/// The shortest retention, in seconds. The engine polls at least once per retention, so a shorter one would poll often.
 pub(crate) const RETENTION_MIN: u64 = 60;
-/// The longest, in seconds: a hundred years. For ever is `null`.
+/// The longest retention, in seconds: a hundred years. `null` is forever.
 pub(crate) const RETENTION_MAX: u64 = 100 * 366 * 86_400;
 
-/// How long complete, cancelled and resolved tasks are kept by default: 30 days, in seconds.
+/// The default retention of complete, cancelled and resolved tasks, in seconds: 30 days.
 pub const RETENTION_DEFAULT: u64 = 30 * 86_400;
-/// How long failed tasks are kept by default: 90 days, in seconds. They wait for a person, who may be away for a while.
+/// The default retention of failed tasks, in seconds: 90 days, because an operator has to look at them.
 pub const FAILED_RETENTION_DEFAULT: u64 = 90 * 86_400;
 
-/// Refuses a retention that is out of range.
+/// Checks a retention.
 pub(crate) fn check_retention(what: &'static str, seconds: Option<u64>) -> Result<()> {
     match seconds {
         Some(seconds) if !(RETENTION_MIN..=RETENTION_MAX).contains(&seconds) => Err(Error::invalid(
             what,
-            format!("must be between {RETENTION_MIN} and {RETENTION_MAX} seconds, or null for ever, got {seconds}"),
+            format!("must be between {RETENTION_MIN} and {RETENTION_MAX} seconds, or null forever, got {seconds}"),
         )),
         _ => Ok(()),
     }
 }
 
 impl Flow {
-    /// Removes everything that is due to be removed, one small transaction after the other. Each finds for itself what is due; `due` only says whether there is anything.
+    /// Removes all tasks whose retention is over, in one small transaction after the other. Each transaction finds its
+    /// tasks itself; `due` only says whether there are any.
     pub(crate) async fn prune(&self, due: Vec<()>) -> Result<()> {
         if due.is_empty() {
             return Ok(());
@@ -60,7 +63,7 @@ impl Flow {
         Ok(())
     }
 
-    /// Removes tasks that have ended, and says which. Their rows in other tables are deleted later, by an orchestrator.
+    /// Removes ended tasks and returns which. An orchestrator deletes their rows in other tables later.
     pub(crate) async fn remove(&self, tasks: &[Uuid]) -> Result<Vec<Uuid>> {
         let query = || sqlx::query(&self.inner.sql.remove_tasks).bind(tasks);
         let rows = self.inner.db.ask("remove tasks", query).await?;

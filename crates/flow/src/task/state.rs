@@ -147,14 +147,14 @@ impl TaskState {
     /// The states that the engine passes from this state to that; the last is `to`. Empty if there is no path or
     /// nothing to do.
     pub fn path(self, to: TaskState) -> Vec<TaskState> {
-        let way = |to| shortest(Self::ALL, self, to, |from: TaskState, to| from.may_become(to, By::Engine));
-        match way(TaskState::BlockedByFailures) {
+        let path = |to| shortest(Self::ALL, self, to, |from: TaskState, to| from.may_become(to, By::Engine));
+        match path(TaskState::BlockedByFailures) {
             // A step in progress failed. A task without steps in progress exceeded a time limit.
             mut blocked if to == TaskState::Error && self != TaskState::EnqueuingSteps && !blocked.is_empty() => {
                 blocked.push(to);
                 blocked
             }
-            _ => way(to),
+            _ => path(to),
         }
     }
 
@@ -162,7 +162,7 @@ impl TaskState {
     pub(crate) fn path_by_operator(self, to: TaskState) -> Vec<TaskState> {
         match self.path(to) {
             none if none.is_empty() => shortest(Self::ALL, self, to, |from, to| from.may_become(to, By::Operator)),
-            way => way,
+            path => path,
         }
     }
 }
@@ -211,23 +211,23 @@ impl StepState {
 
 /// The shortest path without its start; of several the first in the order of the states.
 fn shortest<S: Copy + PartialEq>(all: &[S], from: S, to: S, may: impl Fn(S, S) -> bool) -> Vec<S> {
-    let mut ways = vec![vec![from]];
+    let mut paths = vec![vec![from]];
     let mut seen = vec![from];
-    while !ways.is_empty() && from != to {
+    while !paths.is_empty() && from != to {
         let mut longer = Vec::new();
-        for way in ways {
-            let last = way[way.len() - 1];
+        for path in paths {
+            let last = path[path.len() - 1];
             for next in all.iter().copied().filter(|next| may(last, *next)) {
                 if next == to {
-                    return way[1..].iter().copied().chain([next]).collect();
+                    return path[1..].iter().copied().chain([next]).collect();
                 }
                 if !seen.contains(&next) {
                     seen.push(next);
-                    longer.push(way.iter().copied().chain([next]).collect());
+                    longer.push(path.iter().copied().chain([next]).collect());
                 }
             }
         }
-        ways = longer;
+        paths = longer;
     }
     Vec::new()
 }

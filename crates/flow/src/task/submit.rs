@@ -1,4 +1,4 @@
-//! Submitting tasks: all their steps are made in the transaction that makes them.
+//! Submitting tasks: a task and all its steps are created in one transaction.
 
 use std::sync::Arc;
 
@@ -8,54 +8,54 @@ use serde::Deserialize;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::catalog::CachedTemplate;
 use crate::error::{Error, Result};
-use crate::event_driven::{Cause, News};
-use crate::flat::flat;
+use crate::events::{Cause, TaskEvents};
 use crate::flow::Flow;
 use crate::json::Json;
 use crate::name::{self, of_namespace, of_step};
 use crate::task::identity::identity;
+use crate::task::stored::flat;
+use crate::template::cache::CachedTemplate;
 
-/// The tags of a task at most.
+/// The most tags of a task.
 const TAGS_MAX: usize = 100;
 
-/// A task to be made.
+/// A task to create.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Submission {
-    /// The template,
+    /// The name of the template.
     pub name: String,
-    /// its namespace,
+    /// The namespace of the template.
     pub namespace: String,
-    /// and its version; empty: the newest that is registered.
+    /// The version of the template; empty: the newest registered version.
     #[serde(default)]
     pub version: String,
-    /// What the steps work on.
+    /// The input of the task, which all steps receive.
     #[serde(default)]
     pub context: Json,
-    /// Who wants it.
+    /// The user or system that wants the task.
     pub initiator: Option<String>,
-    /// From where.
+    /// The system that submits it.
     pub source_system: Option<String>,
-    /// Why.
+    /// Why it is submitted.
     pub reason: Option<String>,
-    /// By what to find it again.
+    /// Labels to find the task by.
     #[serde(default)]
     pub tags: Vec<String>,
-    /// The steps of a task of a higher priority are claimed first.
+    /// Steps of tasks with a higher priority are claimed first.
     #[serde(default)]
     pub priority: i16,
-    /// What it belongs to.
+    /// Groups tasks that belong together.
     pub correlation_id: Option<String>,
-    /// And what that belongs to.
+    /// The correlation id of the parent.
     pub parent_correlation_id: Option<String>,
-    /// Two with the same are one task.
+    /// Submissions with the same key are the same task.
     pub idempotency_key: Option<String>,
 }
 
 impl Submission {
-    /// A task of a template.
+    /// A submission with the defaults for everything else.
     pub fn new(namespace: &str, name: &str, version: &str, context: impl Into<Json>) -> Submission {
         Submission {
             name: name.to_owned(),
@@ -73,7 +73,7 @@ impl Submission {
         }
     }
 
-    /// Refuses what cannot be stored.
+    /// Checks the parameters.
     fn check(&self) -> Result<()> {
         let texts = [
             ("initiator", &self.initiator),
@@ -88,70 +88,73 @@ impl Submission {
             name::check(what, text)?;
         }
         if self.tags.len() > TAGS_MAX {
-            return Err(Error::invalid("tags", format!("there are {}; the limit is {TAGS_MAX}", self.tags.len())));
+            return Err(Error::invalid(
+                "tags",
+                format!("must have at most {TAGS_MAX} elements, got {}", self.tags.len()),
+            ));
         }
         Ok(())
     }
 }
 
-/// A task that was made.
+/// A created task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Submitted {
-    /// What it is called.
+    /// The id of the task.
     pub task_uuid: Uuid,
 }
 
 impl Flow {
-    /// Makes a task. Its first steps can be claimed when this returns.
+    /// Creates a task. Its first steps can be claimed when this returns.
     ///
     /// # Errors
-    /// [`Error::Duplicate`] if the same task was made before, [`Error::NoTemplate`], [`Error::Invalid`] for a context that the template does not allow and for everything else that cannot be
-    /// meant; else the database's.
+    /// [`Error::Duplicate`] if the same task exists, [`Error::NoTemplate`], [`Error::Invalid`] for a context that the
+    /// template does not allow or another invalid parameter; otherwise a database error.
     pub async fn submit(&self, mut submission: Submission) -> Result<Submitted> {
-        self.inner.follow_namespaces().await;
+        self.inner.track_namespaces().await;
         if submission.version.is_empty() {
             submission.version = self.inner.newest_version(&submission.namespace, &submission.name).await?;
         }
-        let kept = self.inner.allowed(&submission).await?;
-        let identity = identity(&kept.template, &submission.context, submission.idempotency_key.as_deref());
+        let cached = self.inner.allowed(&submission).await?;
+        let identity = identity(&cached.template, &submission.context, submission.idempotency_key.as_deref());
         let identity = identity.map_err(|_| {
-            Error::invalid("idempotency_key", "the template asks for one: its identity_strategy is caller_provided")
+            Error::invalid("idempotency_key", "required: the template's identity_strategy is caller_provided")
         })?;
-        self.inner.make(kept, submission, identity).await
+        self.inner.make(cached, submission, identity).await
     }
 }
 
 impl crate::flow::Inner {
-    /// The template of a submission that it allows.
+    /// The template of a submission, if it allows the context.
     pub(crate) async fn allowed(&self, submission: &Submission) -> Result<Arc<CachedTemplate>> {
         submission.check()?;
         let Submission { namespace, name, version, .. } = submission;
-        let kept = self.named(namespace, name, version).await?;
-        kept.allows_context(&submission.context).await.map_err(|unfit| Error::schema("context", unfit))?;
-        Ok(kept)
+        let cached = self.template_by_name(namespace, name, version).await?;
+        cached.allows_context(&submission.context).await.map_err(|unfit| Error::schema("context", unfit))?;
+        Ok(cached)
     }
 
-    /// Makes a task of what is allowed.
+    /// Creates a task from a checked submission.
     pub(crate) async fn make(
         &self,
-        kept: Arc<CachedTemplate>,
+        cached: Arc<CachedTemplate>,
         submission: Submission,
         identity: Option<Uuid>,
     ) -> Result<Submitted> {
-        self.open_queues(&kept, submission.priority).await?;
+        self.open_queues(&cached, submission.priority).await?;
         let id = Uuid::now_v7();
         let context = submission.context.get().to_owned();
-        match self.submits.submit(Write { id, kept, identity, context, submission }).await? {
+        match self.submits.submit(Write { id, cached, identity, context, submission }).await? {
             SubmitOutcome::Created => Ok(Submitted { task_uuid: id }),
             SubmitOutcome::Duplicate(task) => Err(Error::Duplicate { task }),
         }
     }
 
-    async fn open_queues(&self, kept: &CachedTemplate, priority: i16) -> Result<()> {
-        if !kept.has_queues(priority) {
-            let query = || sqlx::query(&self.sql.open_queues).bind(kept.id).bind(priority);
+    async fn open_queues(&self, cached: &CachedTemplate, priority: i16) -> Result<()> {
+        if !cached.has_queues(priority) {
+            let query = || sqlx::query(&self.sql.open_queues).bind(cached.id).bind(priority);
             self.db.ask("open step queues", query).await?;
-            kept.note_queues(priority);
+            cached.note_queues(priority);
         }
         Ok(())
     }
@@ -159,30 +162,30 @@ impl crate::flow::Inner {
 
 pub(crate) struct Write {
     id: Uuid,
-    kept: Arc<CachedTemplate>,
+    cached: Arc<CachedTemplate>,
     identity: Option<Uuid>,
-    /// As it is stored.
+    /// The context as JSON text.
     context: String,
     submission: Submission,
 }
 
 pub(crate) enum SubmitOutcome {
     Created,
-    /// Of this task.
+    /// There is this task with the same identity.
     Duplicate(Uuid),
 }
 
-/// Sends submissions.
+/// Writes submissions.
 pub(crate) struct Submits {
-    news: Arc<News>,
+    task_events: Arc<TaskEvents>,
     channel: Channel,
     overdue: Channel,
     submit: Sql,
 }
 
 impl Submits {
-    pub(crate) fn new(schema: &Schema, news: Arc<News>, channel: Channel, overdue: Channel) -> Submits {
-        Submits { news, channel, overdue, submit: schema.sql(reveille_pg::statement!("submit_tasks")) }
+    pub(crate) fn new(schema: &Schema, task_events: Arc<TaskEvents>, channel: Channel, overdue: Channel) -> Submits {
+        Submits { task_events, channel, overdue, submit: schema.sql(reveille_pg::statement!("submit_tasks")) }
     }
 }
 
@@ -197,15 +200,15 @@ impl BatchedWrite for Submits {
     }
 
     fn bytes(&self, write: &Write) -> usize {
-        // A step is a row.
-        write.context.len() + 100 * write.kept.template.steps.len() + 1_000
+        // Each step is a row.
+        write.context.len() + 100 * write.cached.template.steps.len() + 1_000
     }
 
     fn wake_ups(&self, write: &Write, outcome: Option<&SubmitOutcome>) -> Vec<WakeUp> {
         if matches!(outcome, Some(SubmitOutcome::Duplicate(_))) {
             return Vec::new();
         }
-        let template = &write.kept.template;
+        let template = &write.cached.template;
         let first = template.steps.iter().filter(|step| step.parents.is_empty() && !step.absent);
         let mut keys: Vec<String> = first.map(|step| of_step(&template.namespace, &step.name)).collect();
         keys.push(of_namespace(&template.namespace));
@@ -221,12 +224,12 @@ impl BatchedWrite for Submits {
         let writes = &batch.writes;
         let text =
             |text: fn(&Submission) -> Option<&str>| writes.iter().map(|m| text(&m.submission)).collect::<Vec<_>>();
-        let limit = |write: &&Write| write.kept.template.lifecycle.limit_ms();
+        let limit = |write: &&Write| write.cached.template.lifecycle.limit_ms();
         let (tag_lasts, tags) = flat(writes.iter().map(|write| &write.submission.tags));
         let query = batch
             .query(&self.submit)
             .bind(writes.iter().map(|write| write.id).collect::<Vec<_>>())
-            .bind(writes.iter().map(|write| write.kept.id).collect::<Vec<_>>())
+            .bind(writes.iter().map(|write| write.cached.id).collect::<Vec<_>>())
             .bind(writes.iter().map(|write| write.submission.priority).collect::<Vec<_>>())
             .bind(writes.iter().map(|write| write.identity).collect::<Vec<_>>())
             .bind(writes.iter().map(limit).collect::<Vec<_>>())
@@ -252,7 +255,7 @@ impl BatchedWrite for Submits {
 
     fn committed(&self, write: &Write, outcome: &SubmitOutcome) {
         if matches!(outcome, SubmitOutcome::Created) {
-            self.news.tell(Some(&write.kept.template.namespace), write.id, Cause::Submitted);
+            self.task_events.publish(Some(&write.cached.template.namespace), write.id, Cause::Submitted);
         }
     }
 }

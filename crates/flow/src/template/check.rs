@@ -67,10 +67,10 @@ fn checked(document: Document, environment: Option<&str>, mut faults: Collected)
         faults.add(document.name.referenced, message);
         return faults.unless_any(made);
     }
-    let places = places(&document.steps, &mut faults);
-    let changes = changes(&document.environments, environment, &places, &mut faults);
+    let indexes = indexes(&document.steps, &mut faults);
+    let changes = changes(&document.environments, environment, &indexes, &mut faults);
     let lines: Vec<Location> = document.steps.iter().map(|step| step.name.referenced).collect();
-    let edges: Vec<Vec<Edge>> = document.steps.iter().map(|step| edges(step, &places, &mut faults)).collect();
+    let edges: Vec<Vec<Edge>> = document.steps.iter().map(|step| edges(step, &indexes, &mut faults)).collect();
     for step in document.steps {
         let change = changes.get(step.name.value.as_str()).copied();
         made.steps.push(definition(step, change, &mut faults));
@@ -81,16 +81,16 @@ fn checked(document: Document, environment: Option<&str>, mut faults: Collected)
 }
 
 /// The index of each step by its name.
-fn places(steps: &[Step], faults: &mut Collected) -> HashMap<String, usize> {
-    let mut places = HashMap::new();
-    for (place, step) in steps.iter().enumerate() {
-        if let Some(first) = places.insert(step.name.value.clone(), place) {
+fn indexes(steps: &[Step], faults: &mut Collected) -> HashMap<String, usize> {
+    let mut indexes = HashMap::new();
+    for (index, step) in steps.iter().enumerate() {
+        if let Some(first) = indexes.insert(step.name.value.clone(), index) {
             let line = steps[first].name.referenced.line();
             let message = format!("duplicate step {:?}: already defined in line {line}", step.name.value);
             faults.add(step.name.referenced, message);
         }
     }
-    places
+    indexes
 }
 
 /// A dependency and its position in the text.
@@ -99,12 +99,12 @@ struct Edge {
     at: Location,
 }
 
-fn edges(step: &Step, places: &HashMap<String, usize>, faults: &mut Collected) -> Vec<Edge> {
+fn edges(step: &Step, indexes: &HashMap<String, usize>, faults: &mut Collected) -> Vec<Edge> {
     let mut edges: Vec<Edge> = Vec::new();
     let mut known = HashSet::new();
     for dependency in &step.dependencies {
         let at = dependency.referenced;
-        match places.get(&dependency.value) {
+        match indexes.get(&dependency.value) {
             Some(parent) if !known.insert(*parent) => {
                 faults.add(at, format!("step {:?} lists the dependency {:?} twice", step.name.value, dependency.value));
             }
@@ -123,30 +123,30 @@ fn connect(steps: &mut [StepDefinition], lines: &[Location], edges: Vec<Vec<Edge
     let parents = edges.iter().map(|edges| edges.iter().map(|edge| edge.parent).collect()).collect();
     match Graph::new(parents) {
         Err(cycle) => {
-            let name = |place: &usize| steps[*place].name.as_str();
+            let name = |index: &usize| steps[*index].name.as_str();
             let on_it: HashSet<usize> = cycle.iter().copied().collect();
             let at = cycle.first().and_then(|first| edges[*first].iter().find(|edge| on_it.contains(&edge.parent)));
             let at = at.map_or(lines[cycle[0]], |edge| edge.at);
-            let way: Vec<&str> = cycle.iter().take(CYCLE_SHOWN).map(name).collect();
-            let way = way.join(" depends on ");
+            let path: Vec<&str> = cycle.iter().take(CYCLE_SHOWN).map(name).collect();
+            let path = path.join(" depends on ");
             let first = name(&cycle[0]);
             let rest = match cycle.len().saturating_sub(CYCLE_SHOWN) {
                 0 => format!(" depends on {first}"),
                 more => format!(" depends on {more} more, of which the last depends on {first}"),
             };
-            faults.add(at, format!("dependency cycle: {way}{rest}"));
+            faults.add(at, format!("dependency cycle: {path}{rest}"));
         }
         Ok(graph) => {
-            for place in graph.order() {
+            for index in graph.order() {
                 let absent = |parent: &usize| steps[*parent].absent || steps[*parent].kind == StepKind::Decision;
-                let parents = graph.parents(place).to_vec();
-                let absent = match steps[place].kind {
+                let parents = graph.parents(index).to_vec();
+                let absent = match steps[index].kind {
                     StepKind::BatchWorker => true,
                     StepKind::DeferredConvergence => parents.iter().all(absent),
                     _ => parents.iter().any(absent),
                 };
-                let step = &mut steps[place];
-                (step.parents, step.children, step.absent) = (parents, graph.children(place).to_vec(), absent);
+                let step = &mut steps[index];
+                (step.parents, step.children, step.absent) = (parents, graph.children(index).to_vec(), absent);
             }
         }
     }
@@ -156,11 +156,11 @@ fn connect(steps: &mut [StepDefinition], lines: &[Location], edges: Vec<Vec<Edge
 fn changes<'a>(
     environments: &'a std::collections::BTreeMap<String, Environment>,
     environment: Option<&str>,
-    places: &HashMap<String, usize>,
+    indexes: &HashMap<String, usize>,
     faults: &mut Collected,
 ) -> HashMap<&'a str, &'a Changed> {
     let all = environments.values().flat_map(|environment| &environment.steps);
-    for changed in all.filter(|changed| !places.contains_key(&changed.name.value)) {
+    for changed in all.filter(|changed| !indexes.contains_key(&changed.name.value)) {
         faults.add(changed.name.referenced, format!("override of unknown step {:?}", changed.name.value));
     }
     let mine =

@@ -50,18 +50,18 @@ impl Graph {
         let mut is_ordered = vec![false; self.parents.len()];
         ordered.iter().for_each(|step| is_ordered[*step] = true);
         let stuck = |step: &usize| !is_ordered[*step];
-        let mut way: Vec<usize> = (0..self.parents.len()).find(stuck).into_iter().collect();
+        let mut path: Vec<usize> = (0..self.parents.len()).find(stuck).into_iter().collect();
         // The position of each step on the path.
         let mut met = vec![None; self.parents.len()];
-        while let Some(next) = way.last().and_then(|last| self.parents[*last].iter().copied().find(stuck)) {
-            let last = way.len() - 1;
-            met[way[last]] = Some(last);
+        while let Some(next) = path.last().and_then(|last| self.parents[*last].iter().copied().find(stuck)) {
+            let last = path.len() - 1;
+            met[path[last]] = Some(last);
             if let Some(begin) = met[next] {
-                return way.split_off(begin);
+                return path.split_off(begin);
             }
-            way.push(next);
+            path.push(next);
         }
-        way
+        path
     }
 }
 
@@ -115,9 +115,9 @@ mod tests {
             let graph = Graph::new(parents.clone()).expect("no cycle");
             let order = graph.order();
             prop_assert_eq!(order.iter().collect::<BTreeSet<_>>().len(), steps);
-            let place = |step: usize| order.iter().position(|other| *other == step);
+            let index = |step: usize| order.iter().position(|other| *other == step);
             for (child, of) in parents.iter().enumerate() {
-                prop_assert!(of.iter().all(|parent| place(*parent) < place(child)));
+                prop_assert!(of.iter().all(|parent| index(*parent) < index(child)));
                 prop_assert!(of.iter().all(|parent| graph.children(*parent).contains(&child)));
             }
         }

@@ -10,9 +10,9 @@ use super::{StepKind, Template};
 
 /// Checks what each kind of step requires of the steps around it.
 pub(super) fn check(template: &Template, lines: &[Location], faults: &mut Collected) {
-    let kind = |place: &usize| template.steps[*place].kind;
-    let places: HashMap<&str, usize> =
-        template.steps.iter().enumerate().map(|(place, step)| (step.name.as_str(), place)).collect();
+    let kind = |index: &usize| template.steps[*index].kind;
+    let indexes: HashMap<&str, usize> =
+        template.steps.iter().enumerate().map(|(index, step)| (step.name.as_str(), index)).collect();
     // Names that end with a number, as those of parts do, by the text before the number.
     let numbered: HashMap<&str, &str> =
         template.steps.iter().filter_map(|step| Some((before_number(&step.name)?, step.name.as_str()))).collect();
@@ -43,9 +43,9 @@ pub(super) fn check(template: &Template, lines: &[Location], faults: &mut Collec
             StepKind::Batchable => match &step.batch_config {
                 None => faults.add(*at, format!("batchable step {name:?} has no batch_config")),
                 Some(config) => {
-                    let worker = places.get(config.worker_template.as_str());
-                    let depends = |place: &&usize| template.steps[**place].parents.contains(&places[name.as_str()]);
-                    if !worker.filter(depends).is_some_and(|place| kind(place) == StepKind::BatchWorker) {
+                    let worker = indexes.get(config.worker_template.as_str());
+                    let depends = |index: &&usize| template.steps[**index].parents.contains(&indexes[name.as_str()]);
+                    if !worker.filter(depends).is_some_and(|index| kind(index) == StepKind::BatchWorker) {
                         let message = format!(
                             "worker_template {:?} of step {name:?} is not a batch_worker step that depends on it",
                             config.worker_template

@@ -3,13 +3,17 @@
 //! A template is written in YAML or JSON; one parser reads both. All faults are found when the template is registered
 //! and reported together, each with its line. A task that was accepted has steps that can run.
 
+pub(crate) mod cache;
 mod check;
 mod document;
 mod fault;
 mod free;
 pub(crate) mod graph;
 mod kinds;
+pub(crate) mod list;
+pub(crate) mod register;
 pub(crate) mod schema;
+mod version;
 
 use std::time::Duration;
 

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 
 use super::Worker;
 use super::counts::Tally;
-use super::handler::{Answer, Handler};
+use super::handler::{Handler, HandlerOutput};
 use super::handlers::Handlers;
 use super::run::Run;
 use super::step::Step;
@@ -28,7 +28,7 @@ const CONCURRENCY_MAX: usize = 10_000;
 #[must_use = "nothing runs before it is started"]
 pub struct WorkerBuilder {
     flow: Flow,
-    claimant: ClaimRequest,
+    request: ClaimRequest,
     concurrency: usize,
     handlers: Handlers,
 }
@@ -36,21 +36,21 @@ pub struct WorkerBuilder {
 impl Flow {
     /// Configures a worker. The history shows its name.
     pub fn worker(&self, name: impl Into<String>) -> WorkerBuilder {
-        let claimant = ClaimRequest { name: name.into(), namespaces: Vec::new(), steps: None, lease: LEASE };
-        WorkerBuilder { flow: self.clone(), claimant, concurrency: CONCURRENCY, handlers: Handlers::new() }
+        let request = ClaimRequest { name: name.into(), namespaces: Vec::new(), steps: None, lease: LEASE };
+        WorkerBuilder { flow: self.clone(), request, concurrency: CONCURRENCY, handlers: Handlers::new() }
     }
 }
 
 impl WorkerBuilder {
     /// Adds a namespace to claim from.
     pub fn namespace(mut self, namespace: impl Into<String>) -> WorkerBuilder {
-        self.claimant.namespaces.push(namespace.into());
+        self.request.namespaces.push(namespace.into());
         self
     }
 
     /// Adds step names to claim. Without any the worker claims all steps of its namespaces.
     pub fn steps<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> WorkerBuilder {
-        self.claimant.steps.get_or_insert_default().extend(names.into_iter().map(Into::into));
+        self.request.steps.get_or_insert_default().extend(names.into_iter().map(Into::into));
         self
     }
 
@@ -63,7 +63,7 @@ impl WorkerBuilder {
     /// The lease: how long after the last heartbeat the steps of a dead worker are retried. Default 30 seconds. A
     /// heartbeat is sent every third of it.
     pub fn lease(mut self, lease: Duration) -> WorkerBuilder {
-        self.claimant.lease = lease;
+        self.request.lease = lease;
         self
     }
 
@@ -88,7 +88,7 @@ impl WorkerBuilder {
         F: Fn(Step<C>) -> W + Send + Sync + 'static,
         C: DeserializeOwned + Send + 'static,
         W: Future<Output = Result<O, Failure>> + Send + 'static,
-        O: Answer + 'static,
+        O: HandlerOutput + 'static,
     {
         self.handlers = self.handlers.handle(callable, function);
         self
@@ -115,8 +115,8 @@ impl WorkerBuilder {
     /// # Panics
     /// Outside a tokio runtime.
     pub fn start(self) -> Result<Worker> {
-        let WorkerBuilder { flow, claimant, concurrency, handlers } = self;
-        claimant.check()?;
+        let WorkerBuilder { flow, request, concurrency, handlers } = self;
+        request.check()?;
         let registry = handlers.registry()?;
         if !(1..=CONCURRENCY_MAX).contains(&concurrency) {
             let reason = format!("must be between 1 and {CONCURRENCY_MAX}, got {concurrency}");
@@ -124,13 +124,13 @@ impl WorkerBuilder {
         }
         let tally = Arc::new(Tally::default());
         let (end, ending) = oneshot::channel();
-        let run = Run::new(flow, claimant, registry, concurrency, tally.clone());
+        let run = Run::new(flow, request, registry, concurrency, tally.clone());
         Ok(Worker { tally, end, ended: tokio::spawn(run.until(ending)) })
     }
 }
 
 impl std::fmt::Debug for WorkerBuilder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("WorkerBuilder").field("claimant", &self.claimant).field("handlers", &self.handlers).finish()
+        f.debug_struct("WorkerBuilder").field("request", &self.request).field("handlers", &self.handlers).finish()
     }
 }

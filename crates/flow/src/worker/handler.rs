@@ -24,7 +24,7 @@ pub trait Handler: Send + Sync + 'static {
     /// The type of the task's context. A context that does not deserialize to it fails the step permanently.
     type Context: DeserializeOwned + Send + 'static;
     /// The type of the result: anything serializable, or [`Handled`].
-    type Output: Answer;
+    type Output: HandlerOutput;
 
     /// Runs one attempt of a step.
     fn handle(&self, step: Step<Self::Context>) -> impl Future<Output = Result<Self::Output, Failure>> + Send;
@@ -40,16 +40,16 @@ pub enum Handled<T> {
 }
 
 /// What a handler may return: anything serializable, which completes the step, or [`Handled`].
-pub trait Answer {
+pub trait HandlerOutput {
     /// The report to the engine.
     ///
     /// # Errors
     /// If the result cannot be serialized.
-    fn said(self) -> Result<AttemptResult, Failure>;
+    fn into_result(self) -> Result<AttemptResult, Failure>;
 }
 
-impl<T: Serialize> Answer for T {
-    fn said(self) -> Result<AttemptResult, Failure> {
+impl<T: Serialize> HandlerOutput for T {
+    fn into_result(self) -> Result<AttemptResult, Failure> {
         let result = Json::from_serialize(&self);
         result
             .map(AttemptResult::Complete)
@@ -57,10 +57,10 @@ impl<T: Serialize> Answer for T {
     }
 }
 
-impl<T: Serialize> Answer for Handled<T> {
-    fn said(self) -> Result<AttemptResult, Failure> {
+impl<T: Serialize> HandlerOutput for Handled<T> {
+    fn into_result(self) -> Result<AttemptResult, Failure> {
         match self {
-            Handled::Done(result) => result.said(),
+            Handled::Done(result) => result.into_result(),
             Handled::Yielded(checkpoint) => Ok(AttemptResult::Yielded(checkpoint)),
         }
     }
@@ -76,7 +76,7 @@ pub(super) trait RunHandler: Send + Sync {
 
 impl<H: Handler> RunHandler for H {
     fn run(self: Arc<Self>, claimed: ClaimedStep, link: Link) -> Work {
-        Box::pin(async move { self.handle(Step::read(claimed, link)?).await?.said() })
+        Box::pin(async move { self.handle(Step::read(claimed, link)?).await?.into_result() })
     }
 }
 
@@ -97,7 +97,7 @@ where
     F: Fn(Step<C>) -> W + Send + Sync + 'static,
     C: DeserializeOwned + Send + 'static,
     W: Future<Output = Result<O, Failure>> + Send,
-    O: Answer,
+    O: HandlerOutput,
 {
     type Context = C;
     type Output = O;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 
-use super::handler::{Answer, Function, Handler, RunHandler};
+use super::handler::{Function, Handler, HandlerOutput, RunHandler};
 use super::step::Step;
 use crate::complete::Failure;
 use crate::error::{Error, Result};
@@ -31,7 +31,7 @@ impl Handlers {
         F: Fn(Step<C>) -> W + Send + Sync + 'static,
         C: DeserializeOwned + Send + 'static,
         W: Future<Output = Result<O, Failure>> + Send + 'static,
-        O: Answer + 'static,
+        O: HandlerOutput + 'static,
     {
         self.register(callable, Function::new(function))
     }

@@ -23,26 +23,26 @@ pub(super) struct HeartbeatResult {
     pub(super) answers: Result<Vec<(Token, Result<(), Refused>)>>,
 }
 
-/// When the next heartbeat is due, and the one in flight.
+/// When the next heartbeat is due, and the pending one.
 pub(super) struct Heartbeat {
     lease: Duration,
     next: Instant,
-    in_flight: Option<Pin<Box<dyn Future<Output = HeartbeatResult> + Send>>>,
+    pending: Option<Pin<Box<dyn Future<Output = HeartbeatResult> + Send>>>,
 }
 
 impl Heartbeat {
     pub(super) fn new(lease: Duration, now: Instant) -> Heartbeat {
-        Heartbeat { lease, next: now + lease / PER_LEASE, in_flight: None }
+        Heartbeat { lease, next: now + lease / PER_LEASE, pending: None }
     }
 
-    /// When the next heartbeat is due. `None` while one is in flight.
+    /// When the next heartbeat is due. `None` while one is pending.
     pub(super) fn next(&self) -> Option<Instant> {
-        self.in_flight.is_none().then_some(self.next)
+        self.pending.is_none().then_some(self.next)
     }
 
     /// Sends a heartbeat if it is due.
     pub(super) fn begin(&mut self, flow: &Flow, now: Instant, steps: impl ExactSizeIterator<Item = Token>) {
-        if self.in_flight.is_some() || now < self.next {
+        if self.pending.is_some() || now < self.next {
             return;
         }
         self.next = now + self.lease / PER_LEASE;
@@ -50,20 +50,20 @@ impl Heartbeat {
             return;
         }
         let (flow, lease, tokens) = (flow.clone(), self.lease, steps.collect::<Vec<Token>>());
-        self.in_flight = Some(Box::pin(async move {
+        self.pending = Some(Box::pin(async move {
             let alive = tokens.iter().map(|token| Renewal { token: *token, lease, checkpoint: None });
             let answers = flow.heartbeat(alive.collect()).await;
             HeartbeatResult { since: now, answers: answers.map(|answers| tokens.into_iter().zip(answers).collect()) }
         }));
     }
 
-    /// Waits for the response to the heartbeat in flight; forever if there is none.
+    /// Waits for the response to the pending heartbeat; forever if there is none.
     pub(super) async fn result(&mut self) -> HeartbeatResult {
-        let result = match &mut self.in_flight {
+        let result = match &mut self.pending {
             Some(sent) => sent.await,
             None => std::future::pending().await,
         };
-        self.in_flight = None;
+        self.pending = None;
         if result.answers.is_err() {
             self.next = self.next.min(Instant::now() + AGAIN.min(self.lease / PER_LEASE));
         }

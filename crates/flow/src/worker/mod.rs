@@ -35,7 +35,7 @@ use tokio::task::JoinHandle;
 
 pub use build::WorkerBuilder;
 pub use counts::WorkerCounts;
-pub use handler::{Answer, Handled, Handler};
+pub use handler::{Handled, Handler, HandlerOutput};
 pub use handlers::Handlers;
 pub use step::{Signal, Step};
 

@@ -1,7 +1,7 @@
 //! The main task of a worker: claims steps, runs handlers, and sends reports and heartbeats.
 //!
 //! It owns all state, so there is no lock. It waits for several events at once: for one claim, which asks for as many
-//! steps as there are free slots; for handlers; for reports in flight, which are sent concurrently so that write
+//! steps as there are free slots; for handlers; for pending reports, which are sent concurrently so that write
 //! batches combine them; and for one heartbeat.
 
 use std::collections::HashMap;
@@ -31,24 +31,24 @@ use crate::flow::Flow;
 const WAIT: Duration = Duration::from_secs(86_400);
 /// The pause after a database error.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Reports that may be in flight before claiming pauses, if the concurrency is lower.
+/// Reports that may be pending before claiming pauses, if the concurrency is lower.
 const REPORTS: usize = 64;
 /// How long aborted handlers may take to end before their steps are released anyway.
 const ENDING: Duration = Duration::from_secs(1);
 /// How long before the step's timeout its handler is aborted, so that the failure can be reported while the lease is
 /// held: a tenth of the timeout, at most this.
-const MARGIN: Duration = Duration::from_secs(1);
+const TIMEOUT_RESERVE: Duration = Duration::from_secs(1);
 
 /// A step that this worker holds.
 struct HeldStep {
     name: String,
     /// When its lease ends, as far as the worker knows.
     until: Instant,
-    /// Aborts its handler; `None` when the handler has ended and its report is in flight.
+    /// Aborts its handler; `None` when the handler has ended and its report is pending.
     handler: Option<AbortHandle>,
 }
 
-/// A report in flight, and its response.
+/// A pending report, and its response.
 type Report = Pin<Box<dyn Future<Output = (StepReport, Result<Result<ReportedStep, Refused>>)> + Send>>;
 type Claiming = Pin<Box<dyn Future<Output = Result<Vec<ClaimedStep>>> + Send>>;
 
@@ -59,13 +59,13 @@ enum Stage {
     Stopping(Instant),
     /// Handlers were aborted, and may take until then to end.
     Ending(Instant),
-    /// Only reports in flight are awaited.
+    /// Only pending reports are awaited.
     Leaving,
 }
 
 pub(super) struct Run {
     flow: Flow,
-    claimant: ClaimRequest,
+    request: ClaimRequest,
     registry: HashMap<String, Arc<dyn RunHandler>>,
     concurrency: usize,
     tally: Arc<Tally>,
@@ -84,15 +84,15 @@ pub(super) struct Run {
 impl Run {
     pub(super) fn new(
         flow: Flow,
-        claimant: ClaimRequest,
+        request: ClaimRequest,
         registry: HashMap<String, Arc<dyn RunHandler>>,
         concurrency: usize,
         tally: Arc<Tally>,
     ) -> Run {
         Run {
-            heartbeat: Heartbeat::new(claimant.lease, Instant::now()),
+            heartbeat: Heartbeat::new(request.lease, Instant::now()),
             flow,
-            claimant,
+            request,
             registry,
             concurrency,
             tally,
@@ -146,10 +146,10 @@ impl Run {
         if want == 0 || self.claim.is_some() || !matches!(self.stage, Stage::Working) {
             return;
         }
-        let (flow, claimant, skipped) = (self.flow.clone(), self.claimant.clone(), self.unhandled.skipped(now));
+        let (flow, request, skipped) = (self.flow.clone(), self.request.clone(), self.unhandled.skipped(now));
         // Skipped names are claimed again after their pause.
         let until = self.unhandled.next(now).unwrap_or(now + WAIT);
-        self.claim = Some(Box::pin(async move { flow.claim_except(&claimant, skipped, want, Some(until)).await }));
+        self.claim = Some(Box::pin(async move { flow.claim_except(&request, skipped, want, Some(until)).await }));
     }
 
     fn claimed(&mut self, claimed: Result<Vec<ClaimedStep>>) {
@@ -161,7 +161,7 @@ impl Run {
             }
             Err(error) => {
                 tracing::warn!(
-                    worker = self.claimant.name,
+                    worker = self.request.name,
                     error = reveille_pg::causes(&error),
                     "claiming steps failed"
                 );
@@ -183,7 +183,7 @@ impl Run {
             if let Some(pause) = self.unhandled.claimed(&step.definition, now) {
                 let ClaimedStep { namespace, definition, callable, .. } = &step;
                 tracing::warn!(
-                    worker = self.claimant.name,
+                    worker = self.request.name,
                     namespace,
                     step = definition,
                     callable,
@@ -196,8 +196,8 @@ impl Run {
         };
         let over = Arc::new(AtomicBool::new(false));
         let signal = Signal { over: over.clone(), stopping: self.stopping.subscribe() };
-        let limit = step.timeout.map(|timeout| timeout - MARGIN.min(timeout / 10));
-        let work = handler.clone().run(step, Link { flow: self.flow.clone(), lease: self.claimant.lease, signal });
+        let limit = step.timeout.map(|timeout| timeout - TIMEOUT_RESERVE.min(timeout / 10));
+        let work = handler.clone().run(step, Link { flow: self.flow.clone(), lease: self.request.lease, signal });
         let task = self.handlers.spawn(async move {
             let _over = Over(over);
             let Some(limit) = limit else { return work.await };
@@ -223,8 +223,8 @@ impl Run {
 
     fn handler_ended(&mut self, ended: std::result::Result<(Id, Result<AttemptResult, Failure>), JoinError>) {
         self.tally.running.fetch_sub(1, Ordering::Relaxed);
-        let (id, said) = match ended {
-            Ok((id, Ok(said))) => (id, said),
+        let (id, result) = match ended {
+            Ok((id, Ok(result))) => (id, result),
             Ok((id, Err(failure))) => (id, AttemptResult::Failed(failure)),
             Err(error) if error.is_panic() => (error.id(), AttemptResult::Failed(panicked(error))),
             Err(error) => (error.id(), AttemptResult::GivenBack),
@@ -235,15 +235,15 @@ impl Run {
         if open.handler.take().is_none() {
             return;
         }
-        if let AttemptResult::Failed(failure) = &said {
+        if let AttemptResult::Failed(failure) = &result {
             let Failure { message, retryable, .. } = failure;
-            tracing::warn!(worker = self.claimant.name, task = %token.task, step = open.name, retryable, message, "attempt failed");
+            tracing::warn!(worker = self.request.name, task = %token.task, step = open.name, retryable, message, "attempt failed");
         }
-        self.report(token, said);
+        self.report(token, result);
     }
 
-    fn report(&self, token: Token, said: AttemptResult) {
-        self.send(StepReport { token, result: said }, Duration::ZERO);
+    fn report(&self, token: Token, result: AttemptResult) {
+        self.send(StepReport { token, result: result }, Duration::ZERO);
     }
 
     fn send(&self, ended: StepReport, pause: Duration) {
@@ -261,7 +261,7 @@ impl Run {
     fn reported(&mut self, ended: StepReport, answer: Result<Result<ReportedStep, Refused>>) {
         let StepReport { token, result } = &ended;
         let Some(open) = self.open.get(token) else { return };
-        let (worker, task, step) = (&self.claimant.name, token.task, &open.name);
+        let (worker, task, step) = (&self.request.name, token.task, &open.name);
         match answer {
             Ok(Ok(_)) => count(match result {
                 AttemptResult::Complete(_) => &self.tally.completed,
@@ -301,10 +301,10 @@ impl Run {
         self.open.remove(&ended.token);
     }
 
-    /// Extends the leases of held steps and aborts the handlers of lost ones. Steps with a report in flight are left to
+    /// Extends the leases of held steps and aborts the handlers of lost ones. Steps with a pending report are left to
     /// its response: the report may have been applied first.
     fn heartbeat_ended(&mut self, HeartbeatResult { since, answers }: HeartbeatResult) {
-        let worker = &self.claimant.name;
+        let worker = &self.request.name;
         let answers = answers.unwrap_or_else(|error| {
             tracing::warn!(worker, error = reveille_pg::causes(&error), "heartbeat failed; retrying");
             Vec::new()
@@ -312,7 +312,7 @@ impl Run {
         for (token, answer) in answers {
             let Some(open) = self.open.get_mut(&token) else { continue };
             match (answer, &open.handler) {
-                (Ok(()), _) => open.until = since + self.claimant.lease,
+                (Ok(()), _) => open.until = since + self.request.lease,
                 (Err(_), None) => {}
                 (Err(_), Some(handler)) => {
                     tracing::warn!(worker, task = %token.task, step = open.name, "lease lost: aborting the handler");

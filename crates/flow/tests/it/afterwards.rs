@@ -71,7 +71,7 @@ async fn a_task_that_takes_too_long_ends() {
     );
     assert_eq!(flow.states(task).await.into_values().collect::<Vec<_>>(), ["cancelled", "cancelled"]);
     assert_eq!(flow.attempts(task).await, [(1, "taken_away".to_owned())]);
-    let who = || reveille_flow::Who { name: "ada".to_owned(), reason: None };
+    let who = || reveille_flow::Operator { name: "ada".to_owned(), reason: None };
     flow.resolve(task, who()).await.expect("the task itself can be dealt with");
 }
 

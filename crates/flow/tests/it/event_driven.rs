@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use reveille_flow::event_driven::{
+use reveille_flow::events::{
     EventSource, Failed, HealthStatus, Mode, NamespaceCoordinator, RoutingRule, TaskReadyEvent, outside_channel,
 };
 use reveille_flow::{
@@ -132,7 +132,7 @@ async fn listeners_outside_hear_of_what_is_announced() {
     let heard = outside.hear(3).await;
     assert_eq!(of(&heard, &ready)["triggered_by"], "step_transition");
     assert_eq!(of(&heard, &steps)["step_names"], json!(["b"]));
-    flow.cancel(task, reveille_flow::Who { name: "somebody".to_owned(), reason: None }).await.expect("cancelled");
+    flow.cancel(task, reveille_flow::Operator { name: "somebody".to_owned(), reason: None }).await.expect("cancelled");
     let heard = outside.hear(2).await;
     let ended = of(&heard, &own_state);
     assert_eq!((&ended["task_state"], &ended["action_needed"]), (&json!("cancelled"), &json!("cleanup")));
@@ -312,7 +312,7 @@ async fn the_fallback_finds_what_nobody_heard_of() {
     assert_eq!(told.lock().unwrap()[0].source, EventSource::InProcess);
 }
 
-/// Who routes events is handed those of its namespaces, by whichever way they come first and once, also of what happens in other processes where that is announced; a handler that fails hurts nobody.
+/// Operator routes events is handed those of its namespaces, by whichever way they come first and once, also of what happens in other processes where that is announced; a handler that fails hurts nobody.
 #[tokio::test]
 async fn events_are_routed_from_wherever_they_happen() {
     let flow = Fixture::with("[{name: a}]").await;

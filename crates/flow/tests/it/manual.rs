@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use reveille_flow::{
-    AttemptResult, ClaimRequest, Error, Obstacle, Operation, Refused, Renewal, StepState, TaskState, Who,
+    AttemptResult, ClaimRequest, Error, Obstacle, Operation, Operator, Refused, Renewal, StepState, TaskState,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::fixture::{Fixture, read, worker};
 
-pub(crate) fn who() -> Who {
-    Who { name: "ann".to_owned(), reason: Some("it was looked into".to_owned()) }
+pub(crate) fn who() -> Operator {
+    Operator { name: "ann".to_owned(), reason: Some("it was looked into".to_owned()) }
 }
 
 fn completed(result: Value) -> Operation {
@@ -307,9 +307,9 @@ async fn what_cannot_be_done_says_why() {
     let error = flow.operate(nobody, "a", Operation::ResolveManually, who()).await.expect_err("no task");
     assert!(matches!(error, Error::NoTask { task } if task == nobody), "{error}");
     for (who, what) in [
-        (Who { name: String::new(), reason: None }, "name: it is empty"),
-        (Who { name: "a\0".to_owned(), reason: None }, "name: it contains a NUL"),
-        (Who { reason: Some("x".repeat(2_001)), ..who() }, "reason: it has 2001 characters"),
+        (Operator { name: String::new(), reason: None }, "name: it is empty"),
+        (Operator { name: "a\0".to_owned(), reason: None }, "name: it contains a NUL"),
+        (Operator { reason: Some("x".repeat(2_001)), ..who() }, "reason: it has 2001 characters"),
     ] {
         let error = flow.operate(task, "b", Operation::ResolveManually, who).await.expect_err(what).to_string();
         assert!(error.replace('`', "").starts_with(&format!("invalid parameter {what}")), "{error}");

@@ -526,7 +526,7 @@ async fn what_was_sent_is_told_of_as_ready() {
     let change = NamespaceChange { announces: Some(true), ..NamespaceChange::default() };
     flow.put_namespace(NAMESPACE, &change).await.expect("changed");
     let mut listener = PgListener::connect_with(flow.db.database().pool()).await.expect("a listener");
-    let channel = reveille_flow::event_driven::outside_channel(flow.db.schema().name(), "step_ready", Some(NAMESPACE));
+    let channel = reveille_flow::events::outside_channel(flow.db.schema().name(), "step_ready", Some(NAMESPACE));
     listener.listen(&channel).await.expect("listening");
     flow.task().await;
     flow.sent(2).await;

@@ -34,7 +34,7 @@ impl Server {
                 let flow = Flow::open(db.clone(), schema, Options::default()).await.expect("a flow");
                 eventually("it hears", async || flow.health().is_connected()).await;
                 let orchestrator = flow.orchestrate();
-                eventually("it has looked", async || flow.schedule_looks().empty_polls > 0).await;
+                eventually("it has looked", async || flow.schedule_claims().empty_polls > 0).await;
                 ready.send(()).expect("somebody waits");
                 let _ = stopped.await;
                 orchestrator.shutdown().await;
@@ -189,7 +189,7 @@ async fn a_schedule_is_heard_of_elsewhere() {
 async fn waiting_costs_nothing() {
     let flow = fixture().await;
     let _orchestrator = flow.orchestrate();
-    let polls = || (flow.schedule_looks().polls, flow.schedule_looks().sweeps);
+    let polls = || (flow.schedule_claims().polls, flow.schedule_claims().sweeps);
     for _ in 0..2 {
         let is_at_rest = async || {
             let before = polls();

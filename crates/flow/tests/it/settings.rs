@@ -1,6 +1,6 @@
 //! What is set for namespaces from outside, and what listeners outside hear of it.
 
-use reveille_flow::event_driven::{EventDrivenOrchestrator, EventRouter, RoutingRule, TaskReadyEvent, outside_channel};
+use reveille_flow::events::{EventDrivenOrchestrator, EventRouter, RoutingRule, TaskReadyEvent, outside_channel};
 use reveille_flow::{Error, NamespaceChange, NamespaceSettings, OrchestrationConfig, Submission};
 use serde_json::{Value, json};
 use sqlx::postgres::PgListener;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use reveille_flow::{Error, Flow, News, TaskState, Transition};
+use reveille_flow::{Error, Flow, TaskProgress, TaskState, Transition};
 use reveille_pg::testing::eventually;
 use serde_json::json;
 use tokio::task::JoinHandle;
@@ -187,7 +187,7 @@ async fn a_task_that_is_held_delays_its_own_waits_only() {
     }
 }
 
-fn told(news: &News) -> Vec<String> {
+fn told(news: &TaskProgress) -> Vec<String> {
     let name = |one: &Transition| format!("{}:{}", one.step.as_deref().unwrap_or("task"), one.to);
     news.transitions.iter().map(name).collect()
 }
@@ -203,7 +203,7 @@ async fn every_move_is_told() {
     assert_eq!((told(&news), news.over), (begun.map(str::to_owned).to_vec(), false));
     let mut seen = news.transitions;
     let quiet = elsewhere.flow.watch(task, seen.last().map(|one| one.id), Instant::now() + Duration::from_millis(400));
-    assert_eq!(quiet.await.expect("news"), News { transitions: Vec::new(), over: false });
+    assert_eq!(quiet.await.expect("news"), TaskProgress { transitions: Vec::new(), over: false });
     let mut held = None;
     for place in 0..4 {
         let after = seen.last().map(|one| one.id);
@@ -233,7 +233,7 @@ async fn every_move_is_told() {
     }
     assert_eq!(seen, flow.transitions(task).await.expect("an answer").expect("a task"));
     let over = flow.watch(task, seen.last().map(|one| one.id), patience()).await.expect("news");
-    assert_eq!(over, News { transitions: Vec::new(), over: true }, "there is nothing to wait for");
+    assert_eq!(over, TaskProgress { transitions: Vec::new(), over: true }, "there is nothing to wait for");
     let resumed = flow.watch(task, Some(seen[3].id), patience()).await.expect("news");
     assert_eq!(resumed.transitions, seen[4..]);
 }

@@ -1,4 +1,4 @@
-//! What can be said of ticks without a database.
+//! Properties of ticks without a database.
 
 use proptest::prelude::*;
 use time::macros::datetime;
@@ -12,14 +12,15 @@ fn ticks(text: &str, of: &str) -> Ticks {
     Ticks::cron(text, zone(of).expect(of)).expect(text)
 }
 
-/// The first ticks after a moment, in UTC.
+/// The first ticks after a time, in UTC.
 fn few(text: &str, of: &str, after: OffsetDateTime, count: usize) -> Vec<String> {
     let ticks = ticks(text, of);
     let all = std::iter::successors(ticks.after(after), |tick| ticks.after(*tick));
     all.take(count).map(|tick| format!("{:02} {:02}:{:02}", tick.day(), tick.hour(), tick.minute())).collect()
 }
 
-/// Where the clock jumps from 02:00 to 03:00, a time that is listed in between comes at the jump, several come as one, and no day goes without. What goes with the clock does not.
+/// Where the clock jumps from 02:00 to 03:00, a time that is listed in between comes at the jump, several come as one,
+/// and no day goes without. What goes with the clock does not.
 #[test]
 fn a_tick_that_the_clock_jumps_over() {
     // Berlin: 29 March 2026, 01:00 UTC.
@@ -37,7 +38,8 @@ fn a_tick_that_the_clock_jumps_over() {
     assert_eq!(few("0 6 30 12 *", "Pacific/Apia", datetime!(2011-12-01 00:00 UTC), 1), ["30 10:00"]);
 }
 
-/// Where the clock goes back from 03:00 to 02:00, a time that is listed in between comes once, the first time. What goes with the clock comes twice: an hour is an hour.
+/// Where the clock goes back from 03:00 to 02:00, a time that is listed in between comes once, the first time. What
+/// goes with the clock comes twice: an hour is an hour.
 #[test]
 fn a_tick_that_the_clock_shows_twice() {
     // Berlin: 25 October 2026, 01:00 UTC.
@@ -59,8 +61,8 @@ fn a_tick_that_the_clock_shows_twice() {
     );
 }
 
-/// An expression that names no day is refused without a search, and every other one comes within 40 years: no search is longer than that.
-/// The rarest day is a 29 February of a weekday; 2100 is no leap year.
+/// An expression that names no day is refused without a search, and every other one comes within 40 years: no search is
+/// longer than that. The rarest day is a 29 February of a weekday; 2100 is no leap year.
 #[test]
 fn a_search_is_bounded() {
     for never in ["0 0 30 2 *", "0 0 31 2,4,6,9,11 *", "*/5 * 30,31 2 *", "0 0 31 4 +1", "0 0 1 * +MON#2"] {
@@ -176,7 +178,7 @@ fn some() -> impl Strategy<Value = Ticks> {
 }
 
 proptest! {
-    /// The next tick is later, and it is the next of every moment before it.
+    /// The next tick is later, and it is the next of every time before it.
     #[test]
     fn ticks_strictly_increase(ticks in some(), start in around(), part in 0.0..1.0_f64) {
         let mut after = start;
@@ -203,7 +205,8 @@ proptest! {
         }
     }
 
-    /// However often somebody looks: `all` runs each tick once and in order, `skip` those and only those that are not missed, `latest` these, or else one.
+    /// However often due ticks are run: `all` runs each tick once and in order, `skip` those and only those that are not
+    /// missed, `latest` these, or else one.
     #[test]
     fn each_policy_runs_what_it_says(ticks in some(), start in around(), steps in prop::collection::vec(1..4_000_i64, 1..6), grace in 1..600_u64) {
         let grace = Duration::from_secs(grace);

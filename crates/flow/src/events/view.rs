@@ -1,4 +1,4 @@
-//! What can be read about the orchestrators of a process from outside: their health in detail, and how they are set up.
+//! The orchestrators of a process as the API shows them: health and configuration.
 
 use std::fmt;
 
@@ -9,25 +9,26 @@ use super::health::HealthStatus;
 use super::router::{NamespacePattern, RoutingRule};
 use crate::flow::Flow;
 
-/// An orchestrator of this process: how it is doing, and how it is set up.
+/// An orchestrator of this process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 pub struct Orchestration {
-    /// How it is doing, check by check.
+    /// Its health.
     pub health: HealthStatus,
-    /// The namespaces that have a coordinator, by name.
+    /// The namespaces with a coordinator, ordered by name.
     pub coordinators: Vec<String>,
-    /// Which events of ready tasks go to which handler: the first rule that matches counts. Handlers are functions of the program that runs the orchestrator, so rules are set there.
+    /// The routing rules; the first that matches applies. Handlers are functions of the program that runs the
+    /// orchestrator, so rules are configured there.
     pub routing_rules: Vec<RoutingRuleView>,
-    /// Whether events that no rule matches go to a default handler.
+    /// Whether events without a matching rule go to a default handler.
     pub routes_events: bool,
-    /// Events of one task within so many milliseconds are one.
+    /// Events of one task within this many milliseconds are merged.
     pub deduplication_window_ms: u64,
-    /// Events that wait for one coordinator at most; beyond it they are dropped and counted.
+    /// The most events that wait for one coordinator; others are dropped and counted.
     pub channel_capacity: usize,
     /// Whether there is a fallback poller.
     pub fallback_enabled: bool,
-    /// How often it may ask, in milliseconds.
+    /// The interval of the fallback poller, in milliseconds.
     pub fallback_interval_ms: u64,
 }
 
@@ -36,9 +37,9 @@ pub struct Orchestration {
 #[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 #[cfg_attr(feature = "http", schema(as = RoutingRule))]
 pub struct RoutingRuleView {
-    /// Of which namespaces: a name, a beginning with `*` behind it, or `*` for all.
+    /// The namespaces: a name, a prefix followed by `*`, or `*` for all.
     pub namespaces: String,
-    /// Of tasks of this priority or a higher one; null: of all.
+    /// The lowest priority of tasks; null: all priorities.
     pub priority_threshold: Option<i16>,
 }
 
@@ -75,8 +76,8 @@ impl Coordination {
 }
 
 impl Flow {
-    /// The orchestrators of this process that run: a server has one. Asks the database nothing.
+    /// The running orchestrators of this process; a server has one. Sends no query.
     pub fn orchestrations(&self) -> Vec<Orchestration> {
-        self.inner.news.running().iter().map(|one| one.view()).collect()
+        self.inner.task_events.running().iter().map(|one| one.view()).collect()
     }
 }

@@ -1,43 +1,44 @@
-//! When to stop asking a database that does not answer, and when to try again.
+//! A circuit breaker: stops queries to a database that fails, and tries again later.
 //!
-//! Pure: time comes as an argument. Closed, everything passes. After so many failures in a row it opens, and nothing passes until a pause is over; then one attempt does, and decides.
+//! Pure: time is an argument. While it is closed, every attempt passes. After a number of consecutive failures it
+//! opens, and no attempt passes until a pause is over; then one does, and its result decides.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Where a breaker is.
+/// The state of a circuit breaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BreakerState {
-    /// Everything passes.
+    /// Every attempt passes.
     Closed,
-    /// Nothing passes.
+    /// No attempt passes.
     Open,
-    /// One attempt is under way, and decides.
+    /// One attempt is running, and its result decides.
     HalfOpen,
 }
 
 /// A circuit breaker.
 #[derive(Debug, Clone)]
 pub struct CircuitBreaker {
-    /// So many failures in a row open it.
+    /// The number of consecutive failures that open it.
     failures_max: u32,
-    /// For so long.
+    /// How long it stays open.
     pause: Duration,
     failures: u32,
-    /// Since when nothing passes; `None`: everything does.
+    /// When it opened; `None`: it is closed.
     opened: Option<Instant>,
-    /// Whether an attempt is under way although it is open.
+    /// Whether an attempt is running although it is open.
     trying: bool,
 }
 
 impl CircuitBreaker {
-    /// One that opens after so many failures in a row, at least one, for so long.
+    /// A circuit breaker that opens after `failures_max` consecutive failures, at least one, for `pause`.
     pub fn new(failures_max: u32, pause: Duration) -> CircuitBreaker {
         CircuitBreaker { failures_max: failures_max.max(1), pause, failures: 0, opened: None, trying: false }
     }
 
-    /// Whether an attempt may be made now. Whoever hears yes makes it, and says how it went.
+    /// Whether an attempt may be made now. If so, the caller makes it and reports its result.
     pub fn passes(&mut self, now: Instant) -> bool {
         match self.opened {
             None => true,
@@ -49,12 +50,12 @@ impl CircuitBreaker {
         }
     }
 
-    /// An attempt went well.
+    /// Reports a successful attempt.
     pub fn succeeded(&mut self) {
         (self.failures, self.opened, self.trying) = (0, None, false);
     }
 
-    /// An attempt failed.
+    /// Reports a failed attempt.
     pub fn failed(&mut self, now: Instant) {
         self.failures = self.failures.saturating_add(1);
         if self.failures >= self.failures_max {
@@ -62,7 +63,7 @@ impl CircuitBreaker {
         }
     }
 
-    /// Where it is.
+    /// The state.
     pub fn state(&self) -> BreakerState {
         match (self.opened, self.trying) {
             (None, _) => BreakerState::Closed,
@@ -80,7 +81,8 @@ mod tests {
 
     const PAUSE: Duration = Duration::from_secs(10);
 
-    /// It opens with the last of so many failures in a row, lets one attempt pass after the pause, and that decides.
+    /// It opens with the last of the consecutive failures, and lets one attempt pass after the pause, whose result
+    /// decides.
     #[test]
     fn one_attempt_after_the_pause_decides() {
         let (mut breaker, start) = (CircuitBreaker::new(2, PAUSE), Instant::now());
@@ -98,7 +100,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever happens: it is open exactly after so many failures in a row or more; while it is open, attempts are at least a pause apart; and one that goes well closes it.
+        /// It is open exactly after the given number of consecutive failures; while it is open, attempts are at least a
+        /// pause apart; a successful one closes it.
         #[test]
         fn attempts_are_a_pause_apart_while_it_is_open(
             max in 1u32..5, steps in prop::collection::vec((0u64..8, any::<bool>()), 1..200),

@@ -1,19 +1,21 @@
-//! Who is told of which tasks.
+//! Routing events of ready tasks to handlers.
 
 use std::future::Future;
 use std::pin::Pin;
 
 use super::event::TaskReadyEvent;
 
-/// What an event handler may answer beside that all is well.
+/// The error of an event handler.
 pub type Failed = Box<dyn std::error::Error + Send + Sync>;
 
-/// Does something about tasks that have steps to be claimed. A closure `|event| async { … }` is one, by [`EventRouter::new`] and [`RoutingRule::new`].
+/// Handles events of tasks with claimable steps. [`EventRouter::new`] and [`RoutingRule::new`] accept a closure
+/// `|event| async { … }`.
 pub trait EventHandler: Send + Sync + 'static {
-    /// Does it. Events of one namespace come one after the other; while this takes its time they wait, and beyond the channel's bound they are dropped and counted.
+    /// Handles an event. The events of a namespace are handled one after the other; others wait, and beyond the bound
+    /// of the channel they are dropped and counted.
     ///
     /// # Errors
-    /// Whatever went wrong; the log tells it, and it is counted.
+    /// Any error; it is logged and counted.
     fn handle(&self, event: TaskReadyEvent) -> Pin<Box<dyn Future<Output = Result<(), Failed>> + Send + '_>>;
 }
 
@@ -27,19 +29,19 @@ where
     }
 }
 
-/// Which namespaces.
+/// Selects namespaces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NamespacePattern {
-    /// That one.
+    /// The namespace with this name.
     Exact(String),
-    /// Those that begin so.
+    /// Namespaces whose names have this prefix.
     Prefix(String),
-    /// All of them.
+    /// All namespaces.
     Any,
 }
 
 impl NamespacePattern {
-    /// `*` is all, `shop*` those that begin so, anything else that one.
+    /// Parses a pattern: `*` selects all namespaces, `shop*` those with the prefix `shop`, anything else one name.
     pub fn new(pattern: &str) -> NamespacePattern {
         match pattern.strip_suffix('*') {
             Some("") => NamespacePattern::Any,
@@ -48,7 +50,7 @@ impl NamespacePattern {
         }
     }
 
-    /// Whether a namespace is among them.
+    /// Whether it selects a namespace.
     pub fn matches(&self, namespace: &str) -> bool {
         match self {
             NamespacePattern::Exact(name) => name == namespace,
@@ -58,18 +60,18 @@ impl NamespacePattern {
     }
 }
 
-/// Which events a handler gets.
+/// Selects the events of a handler.
 pub struct RoutingRule {
-    /// Of these namespaces,
+    /// Events of these namespaces.
     pub pattern: NamespacePattern,
-    /// and of tasks of this priority or a higher one.
+    /// Events of tasks with at least this priority; `None`: of all.
     pub priority_threshold: Option<i16>,
-    /// Who gets them.
+    /// The handler.
     pub handler: Box<dyn EventHandler>,
 }
 
 impl RoutingRule {
-    /// A rule for the namespaces of a pattern, see [`NamespacePattern::new`].
+    /// A rule for the namespaces that match a pattern: see [`NamespacePattern::new`].
     pub fn new(pattern: &str, priority_threshold: Option<i16>, handler: impl EventHandler) -> RoutingRule {
         RoutingRule { pattern: NamespacePattern::new(pattern), priority_threshold, handler: Box::new(handler) }
     }
@@ -80,19 +82,19 @@ impl RoutingRule {
     }
 }
 
-/// Hands every event to the first rule that matches, or else to the default handler.
+/// Passes every event to the first rule that matches, or to the default handler.
 pub struct EventRouter {
     rules: Vec<RoutingRule>,
     default_handler: Box<dyn EventHandler>,
 }
 
 impl EventRouter {
-    /// One without rules.
+    /// A router without rules.
     pub fn new(default_handler: impl EventHandler) -> EventRouter {
         EventRouter { rules: Vec::new(), default_handler: Box::new(default_handler) }
     }
 
-    /// With one rule more, after those before it.
+    /// Adds a rule after the others.
     #[must_use]
     pub fn rule(mut self, rule: RoutingRule) -> EventRouter {
         self.rules.push(rule);
@@ -104,7 +106,7 @@ impl EventRouter {
         &self.rules
     }
 
-    /// Hands an event to its handler.
+    /// Passes an event to its handler.
     ///
     /// # Errors
     /// The handler's.
@@ -132,27 +134,28 @@ impl std::fmt::Debug for EventRouter {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
 
+    use parking_lot::Mutex;
     use uuid::Uuid;
 
     use super::super::event::EventSource;
     use super::*;
 
-    /// The first rule that matches by namespace and priority gets the event, and the default handler the rest.
+    /// The first rule that matches namespace and priority gets the event, and the default handler all others.
     #[tokio::test]
     async fn the_first_rule_that_matches_gets_the_event() {
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let tells = |name: &'static str| {
-            let told = told.clone();
+        let received = Arc::new(Mutex::new(Vec::new()));
+        let records = |name: &'static str| {
+            let received = received.clone();
             move |event: TaskReadyEvent| {
-                told.lock().unwrap().push((name, event.namespace));
+                received.lock().push((name, event.namespace));
                 async { Ok::<(), Failed>(()) }
             }
         };
-        let router = EventRouter::new(tells("default"))
-            .rule(RoutingRule::new("shop", Some(5), tells("urgent")))
-            .rule(RoutingRule::new("shop*", None, tells("shops")));
+        let router = EventRouter::new(records("default"))
+            .rule(RoutingRule::new("shop", Some(5), records("urgent")))
+            .rule(RoutingRule::new("shop*", None, records("shops")));
         for (namespace, priority) in [("shop", 5), ("shop", 4), ("shop-2", 9), ("bank", 9)] {
             let event = TaskReadyEvent {
                 task_uuid: Uuid::nil(),
@@ -164,8 +167,8 @@ mod tests {
             };
             router.route(event).await.unwrap();
         }
-        let who: Vec<_> = told.lock().unwrap().iter().map(|(name, _)| *name).collect();
-        assert_eq!(who, ["urgent", "shops", "shops", "default"]);
+        let handlers: Vec<_> = received.lock().iter().map(|(name, _)| *name).collect();
+        assert_eq!(handlers, ["urgent", "shops", "shops", "default"]);
         assert!(NamespacePattern::new("*").matches("anything"));
     }
 }

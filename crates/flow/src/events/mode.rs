@@ -1,6 +1,7 @@
-//! How steps are claimed, of all namespaces at once.
+//! Setting the mode of all namespaces at once.
 //!
-//! What each namespace is set to is in the database, and counts for all servers from the moment it changes. Setting a mode sets all of them in one statement; [`Flow::put_namespace`](crate::Flow::put_namespace) sets one.
+//! The mode is a setting of each namespace in the database, and a change affects all servers at once. This sets all
+//! namespaces in one statement; [`Flow::put_namespace`](crate::Flow::put_namespace) sets one.
 
 use std::collections::BTreeSet;
 
@@ -11,14 +12,14 @@ use crate::error::{Error, Result};
 use crate::flow::Flow;
 use crate::namespace::{self, NamespaceChange, check_name};
 
-/// How the steps of all namespaces are claimed.
+/// How the steps of all namespaces are claimed, and whether the fallback poller looks for them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct OrchestrationMode {
-    /// How.
+    /// How steps are claimed.
     pub mode: Mode,
-    /// Whether what was ready for long, and nobody heard of, is looked for.
+    /// Whether the fallback poller looks for steps that stay unclaimed.
     pub fallback_enabled: bool,
 }
 
@@ -28,25 +29,26 @@ pub struct OrchestrationMode {
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[cfg_attr(feature = "http", schema(as = OrchestrationModeKind))]
 pub enum Mode {
-    /// By asking now and then; of namespaces that are made later, too.
+    /// By polling, also in namespaces created later.
     PollingOnly,
-    /// When they are there; of namespaces that are made later, too.
+    /// By waiting for events, also in namespaces created later.
     EventDrivenOnly,
-    /// Of these so, and of those so. Namespaces that are not named stay as they are.
+    /// Each namespace as listed. Others do not change.
     Hybrid {
-        /// When they are there.
+        /// By waiting for events.
         event_namespaces: BTreeSet<String>,
-        /// By asking now and then.
+        /// By polling.
         polling_namespaces: BTreeSet<String>,
     },
 }
 
 impl Flow {
-    /// Sets how the steps of all namespaces are claimed, for all servers, from now on; workers that wait change over at once. A namespace that is only listened to ([`Shadow`](crate::Mode::Shadow)) stays so unless it is named; one
-    /// that is named and not there is made.
+    /// Sets the mode of all namespaces, on all servers; claims that are waiting change at once. A namespace in
+    /// [`Shadow`](crate::Mode::Shadow) mode stays so unless it is named. A named namespace that does not exist is
+    /// created.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a namespace that is named twice or cannot be; else the database's.
+    /// [`Error::Invalid`] for a namespace that is named twice or has an invalid name; otherwise a database error.
     pub async fn set_mode(&self, mode: &OrchestrationMode) -> Result<()> {
         let inner = &self.inner;
         let (all, events, polls): (_, Vec<&str>, Vec<&str>) = match &mode.mode {
@@ -54,7 +56,7 @@ impl Flow {
             Mode::EventDrivenOnly => (Some(namespace::Mode::EventDriven), vec![], vec![]),
             Mode::Hybrid { event_namespaces, polling_namespaces } => {
                 if let Some(both) = event_namespaces.intersection(polling_namespaces).next() {
-                    return Err(Error::invalid("mode", format!("it names {both:?} twice")));
+                    return Err(Error::invalid("mode", format!("must not name {both:?} twice")));
                 }
                 let named = event_namespaces.len() + polling_namespaces.len();
                 if named > NAMES_MAX {
@@ -81,15 +83,15 @@ impl Flow {
                 .bind(inner.namespaces.channel_name())
         };
         inner.db.ask("set the mode of all namespaces", query).await?;
-        inner.ring_namespaces();
+        inner.notify_namespaces();
         self.namespaces().await?;
         Ok(())
     }
 
-    /// How the steps of all namespaces are claimed: `Hybrid`, unless it is alike. Namespaces that are only listened to are not mentioned.
+    /// The mode of all namespaces; `Hybrid` if they differ. Namespaces in shadow mode are not included.
     ///
     /// # Errors
-    /// The database's.
+    /// A database error.
     pub async fn mode(&self) -> Result<OrchestrationMode> {
         let all = self.namespaces().await?;
         let of = |mode| -> BTreeSet<String> {

@@ -1,4 +1,4 @@
-//! How many steps may be under way at once.
+//! Limits on the number of steps in progress.
 
 use serde::Serialize;
 use sqlx::Row;
@@ -6,43 +6,44 @@ use sqlx::Row;
 use crate::error::{Error, Result};
 use crate::flow::Flow;
 
-/// A limit, and how much of it is used.
+/// A limit on the number of steps in progress.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 pub struct Limit {
-    /// In this namespace.
+    /// The namespace.
     pub namespace: String,
-    /// On the steps of this name; `None`: on all together.
+    /// The name of the steps; `None`: all steps together.
     pub step: Option<String>,
-    /// Steps under way at most.
+    /// The most steps in progress.
     pub max_in_progress: u32,
-    /// Steps under way.
+    /// The steps in progress now.
     pub in_progress: u32,
 }
 
 impl Flow {
-    /// Limits how many steps of a namespace, or of a name in it, may be under way at once; `None`: no more. What is under way goes on; what is due waits until there is room.
+    /// Limits how many steps of a namespace, or of one name in it, may be in progress at once; `None` removes the
+    /// limit. Steps in progress continue; due steps wait until others have ended.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if there is no such namespace, or the limit cannot be meant; else the database's.
+    /// [`Error::Invalid`] for an unknown namespace or an invalid limit; otherwise a database error.
     pub async fn limit(&self, namespace: &str, step: Option<&str>, max_in_progress: Option<u32>) -> Result<()> {
         if step == Some("") {
-            return Err(Error::invalid("step", "it is empty"));
+            return Err(Error::invalid("step", "must not be empty"));
         }
         let most = max_in_progress.map(i32::try_from).transpose();
-        let most = most.map_err(|_| Error::invalid("max_in_progress", format!("the limit is {}", i32::MAX)))?;
+        let most = most.map_err(|_| Error::invalid("max_in_progress", format!("must be at most {}", i32::MAX)))?;
         let query = || sqlx::query(&self.inner.sql.limit_steps).bind(namespace).bind(step.unwrap_or("")).bind(most);
         let rows = self.inner.db.ask("limit steps", query).await?;
         if !rows.first().ok_or(sqlx::Error::RowNotFound)?.try_get::<bool, _>(0)? {
-            return Err(Error::invalid("namespace", format!("there is none called {namespace:?}")));
+            return Err(Error::invalid("namespace", format!("there is no namespace {namespace:?}")));
         }
         Ok(())
     }
 
-    /// The limits, all or those of a namespace.
+    /// The limits of a namespace (`None`: of all).
     ///
     /// # Errors
-    /// The database's.
+    /// A database error.
     pub async fn limits(&self, namespace: Option<&str>) -> Result<Vec<Limit>> {
         let rows = self.inner.db.ask("read limits", || sqlx::query(&self.inner.sql.limits).bind(namespace)).await?;
         let limits = rows.iter().map(|row| {

@@ -1,13 +1,14 @@
-//! The channels that listeners outside may listen to, and what is sent on them.
+//! Announcements: notifications for outside listeners.
 //!
 //! | channel | when | payload |
 //! |---|---|---|
 //! | `task_ready`, `task_ready.<namespace>` | steps of a task became ready | `task_uuid, namespace, priority, ready_steps, triggered_by, updated_at_us` |
 //! | `step_ready.<namespace>` | the same | `task_uuid, namespace, priority, ready_steps, step_names` |
 //! | `task_state_change`, `task_state_change.<namespace>` | a task has ended | `task_uuid, namespace, task_state, action_needed, triggered_by` |
-//! | `namespace_created` | a namespace that announces was made | see `functions/open_namespace.sql` |
+//! | `namespace_created` | a namespace with announcements was created | see `functions/open_namespace.sql` |
 //!
-//! Reveille itself does not depend on any of them. They are sent after the commit, several together, and may be lost with the process that sends them.
+//! Reveille itself does not depend on them. They are sent after the commit, in batches, and are lost if the process
+//! crashes before.
 
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -16,32 +17,32 @@ use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
 use super::event::{EventSource, TaskReadyEvent};
-use crate::stored::{task_state, unknown};
 use crate::task::state::TaskState;
+use crate::task::stored::{task_state, unknown};
 
-/// The longest name NOTIFY takes.
+/// The longest channel name that NOTIFY accepts.
 const CHANNEL_MAX: usize = 63;
-/// Bytes of the hash in a name that was too long.
+/// Bytes of the hash in a shortened name.
 const HASH_BYTES: usize = 8;
-/// Bytes of names of steps in a payload, as JSON: a payload must be shorter than 8 000 bytes, and the names of a namespace and of other fields have to fit beside them.
+/// The most bytes of step names in a payload, as JSON: a payload must be shorter than 8 000 bytes, with all its fields.
 const NAMES_MAX: usize = 5_000;
-/// Bytes of the namespace's name in a payload, for the same reason.
+/// The most bytes of the namespace in a payload, for the same reason.
 const NAMESPACE_MAX: usize = 2_000;
 
-/// That steps became ready.
+/// Steps became ready.
 pub(crate) const TASK_READY: &str = "task_ready";
-/// The same with their names.
+/// The same, with their names.
 const STEP_READY: &str = "step_ready";
-/// That a task has ended.
+/// A task has ended.
 const TASK_STATE_CHANGE: &str = "task_state_change";
-/// That a namespace was made.
+/// A namespace was created.
 pub(crate) const NAMESPACE_CREATED: &str = "namespace_created";
 
-/// The schema whose name listeners outside need not know.
+/// The default schema, whose name is not part of the channel names.
 pub(crate) const DEFAULT_SCHEMA: &str = "reveille";
 
-/// The name of a channel for listeners outside: of everything, or of one namespace. In any schema but the default one it begins with the schema; a name that PostgreSQL would not take is cut, and
-/// ends in the beginning of the SHA-256 of the whole.
+/// The name of a channel for outside listeners, of all namespaces or of one. In any schema but the default one it
+/// begins with the schema. A name that is too long for PostgreSQL is cut, and ends with the beginning of its SHA-256.
 pub fn outside_channel(schema: &str, kind: &str, namespace: Option<&str>) -> String {
     let prefix = if schema == DEFAULT_SCHEMA { String::new() } else { format!("{schema}_") };
     let name = format!("{prefix}{kind}{}", namespace.map(|namespace| format!(".{namespace}")).unwrap_or_default());
@@ -54,22 +55,22 @@ pub fn outside_channel(schema: &str, kind: &str, namespace: Option<&str>) -> Str
     format!("{}_{hash}", &name[..cut])
 }
 
-/// How a task stands, as it is told.
-pub(crate) struct Standing {
+/// The state of a task, as it is announced.
+pub(crate) struct TaskSnapshot {
     pub(crate) task: Uuid,
     pub(crate) namespace: String,
     pub(crate) priority: i16,
-    /// Where it ended.
+    /// The state in which it ended.
     pub(crate) ended: Option<TaskState>,
     pub(crate) ready: u32,
     pub(crate) names: Vec<String>,
     pub(crate) updated_at_us: i64,
 }
 
-impl Standing {
-    pub(crate) fn of(row: &PgRow) -> sqlx::Result<Standing> {
+impl TaskSnapshot {
+    pub(crate) fn of(row: &PgRow) -> sqlx::Result<TaskSnapshot> {
         let state: String = row.try_get("state")?;
-        Ok(Standing {
+        Ok(TaskSnapshot {
             task: row.try_get("id")?,
             namespace: row.try_get("namespace")?,
             priority: row.try_get("priority")?,
@@ -91,7 +92,7 @@ impl Standing {
         }
     }
 
-    /// What is sent of it, as channels and payloads. `cause`: why steps may have become ready; `None`: none have.
+    /// Its announcements, as channels and payloads. `cause`: why steps may have become ready; `None`: none have.
     pub(crate) fn announcements(&self, schema: &str, cause: Option<&str>) -> Vec<(String, String)> {
         let channel = |kind, namespace| outside_channel(schema, kind, namespace);
         let own = Some(self.namespace.as_str());
@@ -135,9 +136,9 @@ impl Standing {
     }
 }
 
-/// As much of a text as takes so many bytes in JSON.
+/// The beginning of a text with at most this many bytes in JSON.
 fn cut(text: &str, bytes: usize) -> &str {
-    // A byte takes six at most.
+    // A byte has at most six in JSON.
     let room = if json!(text).to_string().len() <= bytes { text.len() } else { bytes / 6 };
     let end = (0..=room).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
     &text[..end]
@@ -147,7 +148,8 @@ fn cut(text: &str, bytes: usize) -> &str {
 mod tests {
     use super::*;
 
-    /// Names are as listeners expect them, carry any other schema, and always fit: two that do not stay two.
+    /// Channel names are those that listeners expect, contain any other schema, and are short enough; names that are
+    /// cut stay different.
     #[test]
     fn channels_have_names_that_fit() {
         assert_eq!(outside_channel("reveille", TASK_READY, Some("shop")), "task_ready.shop");
@@ -157,10 +159,10 @@ mod tests {
         assert!(long("a").len() <= 63 && long("a") != long("b"), "{}", long("a"));
     }
 
-    /// However long its names are, what is sent of a task fits into a notification.
+    /// The payloads fit into a notification, however long the names are.
     #[test]
     fn payloads_fit_into_a_notification() {
-        let standing = Standing {
+        let snapshot = TaskSnapshot {
             task: Uuid::nil(),
             namespace: "\u{1}".repeat(1_000),
             priority: -1,
@@ -169,10 +171,10 @@ mod tests {
             names: (0..1_000).map(|at| format!("{at}{}", "\u{1}".repeat(200))).collect(),
             updated_at_us: 1,
         };
-        let sent = standing.announcements("reveille", Some("task_start"));
+        let sent = snapshot.announcements("reveille", Some("task_start"));
         assert_eq!(sent.len(), 3);
         assert!(sent.iter().all(|(channel, payload)| channel.len() <= 63 && payload.len() < 8_000));
-        let ended = Standing { ended: Some(TaskState::Error), ..standing };
+        let ended = TaskSnapshot { ended: Some(TaskState::Error), ..snapshot };
         let sent = ended.announcements("reveille", Some("task_start"));
         assert!(sent.len() == 2 && sent[0].1.contains("error_handling"), "{sent:?}");
     }

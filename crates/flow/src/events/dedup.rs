@@ -1,7 +1,9 @@
-//! Many events of one task within a short time are one.
+//! Merges the events of a task within a short time.
 //!
-//! The first goes through at once. What follows within the window is held, and the latest of it goes through at the end of the window: nobody who acts on events misses the last one. An event that came before (by
-//! another way, as a rule) is dropped. Pure and bounded: time comes as an argument, and a task that does not fit is not deduplicated.
+//! The first event passes at once. Later ones within the window are held, and the latest of them passes at the end of
+//! the window, so that the last event is never missing. An event that has passed or is held already (it usually arrives
+//! by two routes) is dropped. Pure and bounded: time is an argument, and events of tasks beyond the bound pass
+//! unchanged.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -11,43 +13,43 @@ use uuid::Uuid;
 
 use super::event::TaskReadyEvent;
 
-/// Holds events of tasks that were heard of a moment ago.
+/// Holds events of tasks that had an event within the window.
 #[derive(Debug)]
 pub struct Deduplication {
     window: Duration,
     most: usize,
-    heard: HashMap<Uuid, Heard>,
+    recent: HashMap<Uuid, Recent>,
     /// When the window of each ends.
     ends: BTreeSet<(Instant, Uuid)>,
     dropped: u64,
 }
 
 #[derive(Debug)]
-struct Heard {
+struct Recent {
     ends: Instant,
-    /// Of the last event that went through.
+    /// The stamp of the last event that passed.
     stamp: i64,
     held: Option<TaskReadyEvent>,
 }
 
 impl Deduplication {
-    /// Events of a task within `window` are one; `most` tasks are remembered.
+    /// Merges events of a task within `window`, of at most `most` tasks.
     pub fn new(window: Duration, most: usize) -> Deduplication {
-        Deduplication { window, most, heard: HashMap::new(), ends: BTreeSet::new(), dropped: 0 }
+        Deduplication { window, most, recent: HashMap::new(), ends: BTreeSet::new(), dropped: 0 }
     }
 
-    /// Takes an event. Answers it if it is to go through now.
+    /// Adds an event. Returns it if it passes now.
     pub fn offer(&mut self, event: TaskReadyEvent, now: Instant) -> Option<TaskReadyEvent> {
         let task = event.task_uuid;
-        if let Some(heard) = self.heard.get_mut(&task) {
+        if let Some(recent) = self.recent.get_mut(&task) {
             let same = |other: i64| other == event.updated_at_us;
-            let known = same(heard.stamp) || heard.held.as_ref().is_some_and(|held| same(held.updated_at_us));
-            if known || heard.held.replace(event).is_some() {
+            let duplicate = same(recent.stamp) || recent.held.as_ref().is_some_and(|held| same(held.updated_at_us));
+            if duplicate || recent.held.replace(event).is_some() {
                 self.dropped += 1;
             }
             return None;
         }
-        if self.heard.len() < self.most && !self.window.is_zero() {
+        if self.recent.len() < self.most && !self.window.is_zero() {
             self.remember(task, event.updated_at_us, now);
         }
         Some(event)
@@ -58,7 +60,7 @@ impl Deduplication {
         self.ends.first().map(|(ends, _)| *ends)
     }
 
-    /// What was held and is to go through now.
+    /// The held events that pass now.
     pub fn due(&mut self, now: Instant) -> Vec<TaskReadyEvent> {
         let mut due = Vec::new();
         while let Some((_, task)) = self.ends.first().copied().filter(|(ends, _)| *ends <= now) {
@@ -70,27 +72,27 @@ impl Deduplication {
         due
     }
 
-    /// Everything that is held, at the end.
+    /// All held events, at the end.
     pub fn rest(&mut self) -> Vec<TaskReadyEvent> {
-        let tasks: Vec<Uuid> = self.heard.keys().copied().collect();
+        let tasks: Vec<Uuid> = self.recent.keys().copied().collect();
         tasks.into_iter().filter_map(|task| self.forget(task)).collect()
     }
 
-    /// How many events went into others.
+    /// The number of merged events.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
 
     fn remember(&mut self, task: Uuid, stamp: i64, now: Instant) {
         let ends = now + self.window;
-        self.heard.insert(task, Heard { ends, stamp, held: None });
+        self.recent.insert(task, Recent { ends, stamp, held: None });
         self.ends.insert((ends, task));
     }
 
     fn forget(&mut self, task: Uuid) -> Option<TaskReadyEvent> {
-        let heard = self.heard.remove(&task)?;
-        self.ends.remove(&(heard.ends, task));
-        heard.held
+        let recent = self.recent.remove(&task)?;
+        self.ends.remove(&(recent.ends, task));
+        recent.held
     }
 }
 
@@ -114,7 +116,8 @@ mod tests {
         }
     }
 
-    /// The first goes through, the second is held and replaced by the third, which goes through at the end of the window; the same event once more is dropped.
+    /// The first event passes, the second is held and replaced by the third, which passes at the end of the window; the
+    /// same event again is dropped.
     #[test]
     fn the_last_of_many_goes_through_at_the_end() {
         let (mut events, start) = (Deduplication::new(WINDOW, 10), Instant::now());
@@ -131,28 +134,28 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes: the latest event of every task goes through in the end, none goes through more often than once a window and its beginning, and no more is remembered than
-        /// may be.
+        /// The latest event of every task passes in the end, at most one per window and at its start, and the memory
+        /// stays bounded.
         #[test]
         fn the_latest_event_of_every_task_goes_through(
             most in 1usize..4, steps in prop::collection::vec((0u64..60, 0u128..3), 1..200),
         ) {
             let (mut events, mut now) = (Deduplication::new(WINDOW, most), Instant::now());
-            let (mut told, mut last) = (HashMap::new(), HashMap::new());
+            let (mut passed, mut last) = (HashMap::new(), HashMap::new());
             for (stamp, (ms, task)) in (1i64..).zip(steps) {
                 now += Duration::from_millis(ms);
                 let through = events.due(now).into_iter().chain(events.offer(event(task, stamp), now));
                 for event in through.collect::<Vec<_>>() {
-                    told.insert(event.task_uuid, event.updated_at_us);
+                    passed.insert(event.task_uuid, event.updated_at_us);
                 }
                 last.insert(Uuid::from_u128(task), stamp);
-                prop_assert!(events.heard.len() <= most && events.heard.len() == events.ends.len());
+                prop_assert!(events.recent.len() <= most && events.recent.len() == events.ends.len());
             }
             for event in events.rest() {
-                told.insert(event.task_uuid, event.updated_at_us);
+                passed.insert(event.task_uuid, event.updated_at_us);
             }
-            prop_assert_eq!(told, last);
-            prop_assert!(events.heard.is_empty() && events.ends.is_empty());
+            prop_assert_eq!(passed, last);
+            prop_assert!(events.recent.is_empty() && events.ends.is_empty());
         }
     }
 }

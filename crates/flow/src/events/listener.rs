@@ -1,7 +1,8 @@
-//! Hears what is announced, in whatever process it happened: for who routes events, and to measure how long they take.
+//! Receives announcements of all processes, for the router and to measure how long they take.
 //!
-//! On a connection of its own, and only while there is something to hear and somebody who wants to: nothing that Reveille does depends on it. A connection that is lost is made anew; what was announced meanwhile is lost, and found by
-//! the fallback poller if nobody claims it.
+//! It has a connection of its own, and only while a namespace has announcements and a router or shadow mode uses them:
+//! nothing else in Reveille depends on it. A lost connection is opened again; announcements in between are lost, and
+//! the fallback poller finds their steps if they stay unclaimed.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -16,28 +17,28 @@ use super::announce::{TASK_READY, outside_channel};
 use super::coordination::Coordination;
 use super::event::{EventSource, TaskReadyEvent};
 
-/// The pause between attempts grows from this to that.
+/// The first and the longest pause between attempts to connect.
 const PAUSE_FIRST: Duration = Duration::from_millis(100);
 const PAUSE_LONGEST: Duration = Duration::from_secs(5);
 
-/// Listens until it is dropped.
+/// Receives announcements until it is dropped.
 pub(super) async fn run(shared: Arc<Coordination>) -> Infallible {
     let mut backoff = Backoff::new(PAUSE_FIRST, PAUSE_LONGEST);
-    let _deaf = Deaf(&shared);
+    let _connected = Connected(&shared);
     loop {
         let Err(error) = listen(&shared, &mut backoff).await;
-        shared.hears.store(false, Relaxed);
-        tracing::warn!(error = reveille_pg::causes(&error), "what is announced is not heard for now");
+        shared.connected.store(false, Relaxed);
+        tracing::warn!(error = reveille_pg::causes(&error), "listening for announcements failed; reconnecting");
         sleep(backoff.pause()).await;
     }
 }
 
-/// However it ends, it hears nothing then.
-struct Deaf<'a>(&'a Coordination);
+/// Resets the state to disconnected when dropped.
+struct Connected<'a>(&'a Coordination);
 
-impl Drop for Deaf<'_> {
+impl Drop for Connected<'_> {
     fn drop(&mut self) {
-        self.0.hears.store(false, Relaxed);
+        self.0.connected.store(false, Relaxed);
     }
 }
 
@@ -46,7 +47,7 @@ async fn listen(shared: &Coordination, backoff: &mut Backoff) -> reveille_pg::Re
     let pool = inner.db.dedicated("reveille events", &[("idle_session_timeout", "0")])?;
     let mut listener = PgListener::connect_with(&pool).await?;
     listener.listen(&outside_channel(inner.schema.name(), TASK_READY, None)).await?;
-    shared.hears.store(true, Relaxed);
+    shared.connected.store(true, Relaxed);
     backoff.reset();
     loop {
         let Some(notification) = listener.try_recv().await? else {
@@ -54,11 +55,11 @@ async fn listen(shared: &Coordination, backoff: &mut Backoff) -> reveille_pg::Re
         };
         match serde_json::from_str::<TaskReadyEvent>(notification.payload()) {
             Ok(event) => {
-                let lag = inner.news.returned(&event);
+                let lag = inner.task_events.returned(&event);
                 lag.into_iter().for_each(|lag| inner.meter.lag(lag));
                 shared.offer(TaskReadyEvent { source: EventSource::Notification, ..event }, None);
             }
-            // Anybody may notify.
+            // Any client of the database may send a notification.
             Err(_) => {
                 inner.meter.received(EventSource::Notification);
                 inner.meter.failed.add(1);

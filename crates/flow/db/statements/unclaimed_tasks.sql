@@ -1,8 +1,7 @@
-/* forgotten_tasks */
--- Tasks with steps of some namespaces ($1), each of the name beside it ($2; null: all), that could be claimed for
--- longer than `longer` ($3, milliseconds) and nobody has: $4 at most, those of a higher priority first, with the names
--- of those steps. No namespace is there both with and without a name.
--- Namespaces whose fallback is off, and steps that a limit holds back, are left out.
+/* unclaimed_tasks */
+-- Tasks with steps that have been ready and unclaimed for longer than $3 milliseconds: at most $4, higher priorities
+-- first, with the names of these steps. $1 namespaces, with a step name ($2; null: all) each; no namespace occurs both
+-- with and without a name. Namespaces without fallback, and steps that a limit holds back, are left out.
 -- Index: step_due_in_queue of the queues that have steps; of these, $4 queues with $4 steps each at most.
 select t.id, n.name as namespace, t.priority, t.state::text as state, (extract(epoch
     from t.updated_at) * 1000000)::bigint as updated_at_us, count(*) as ready, array_agg(distinct l.name) as names

@@ -1,7 +1,7 @@
-//! What operators watch of task graphs: how tasks and steps stand, what waits for longest, what has failed.
+//! Statistics for monitoring: tasks and steps by state, the longest wait, failures.
 //!
-//! Monitoring asks for this for ever: it is read only when something has happened since, see [`reveille_wake::Snapshot`]. Finished tasks are never
-//! counted one by one beyond [`COUNTED_MAX`], so that a million of them cost no more than ten thousand.
+//! They are read again only after activity: see [`reveille_wake::Snapshot`]. At most [`COUNTED_MAX`] tasks of a state
+//! are counted, so that a million ended tasks cost no more than ten thousand.
 
 use std::time::Duration;
 
@@ -10,37 +10,39 @@ use sqlx::Row;
 use sqlx::postgres::PgRow;
 
 use crate::flow::Flow;
-use crate::stored::unknown;
+use crate::task::stored::unknown;
 
-/// Tasks of a namespace in a state, steps altogether, and tasks to be looked into: more are reported as so many.
+/// The highest count of tasks of a namespace in a state, of all steps, and of open investigations.
 pub const COUNTED_MAX: u32 = 10_000;
 
-/// How tasks and steps stand. A namespace of `None` is the sum of those that are not told by themselves.
+/// Statistics of tasks and steps. The namespace `None` is the sum of those that are not listed.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Figures {
     /// Tasks by namespace and state: `open`, `complete`, `error`, `cancelled`, `resolved_manually`.
     pub tasks: Vec<StateFigures>,
-    /// Open tasks by namespace and state: `steps_in_process`, `enqueuing_steps`, `waiting_for_retry`, of the first [`COUNTED_MAX`] steps that can go on; and `waiting_for_dependencies`, if
-    /// there are no more of those. One that failed is open only while a worker has a step of it.
+    /// Open tasks by namespace and state: `steps_in_process`, `enqueuing_steps` and `waiting_for_retry`, computed from
+    /// at most [`COUNTED_MAX`] active steps; and `waiting_for_dependencies` for the rest, unless there are more active
+    /// steps. A failed task is open while a worker holds a step of it.
     pub open_tasks: Vec<StateFigures>,
-    /// Steps by namespace and state: `ready`, `in_progress`, `waiting_for_retry`; and of open tasks, up to a tenth of [`COUNTED_MAX`] of each, `pending`, `complete`, `error`, `cancelled`, `resolved_manually`.
+    /// Steps by namespace and state: `ready`, `in_progress`, `waiting_for_retry`; and of open tasks, up to a tenth of
+    /// [`COUNTED_MAX`] of each, `pending`, `complete`, `error`, `cancelled`, `resolved_manually`.
     pub steps: Vec<StateFigures>,
-    /// By namespace: for how long the step that can be claimed and has waited longest had waited when this was read.
+    /// By namespace: how long the longest-waiting claimable step had waited when this was read.
     pub oldest_ready: Vec<(Option<String>, Duration)>,
-    /// By namespace: tasks in which something failed for good.
+    /// By namespace: tasks with a permanently failed step.
     pub failed: Vec<(Option<String>, u64)>,
     /// Tasks with an open investigation.
     pub investigations: u64,
 }
 
-/// How many there are of a state.
+/// The number of tasks or steps in a state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateFigures {
-    /// The namespace; `None`: the others.
+    /// The namespace; `None`: all that are not listed.
     pub namespace: Option<String>,
     /// The state.
     pub state: String,
-    /// How many.
+    /// The number.
     pub amount: u64,
 }
 
@@ -71,11 +73,11 @@ impl Figures {
 }
 
 impl Flow {
-    /// How tasks and steps stand: of `top` namespaces by themselves, of the others summed up. Read again only if something has happened
-    /// since; `None` if it could not be read yet.
+    /// Statistics of tasks and steps: of the `top` largest namespaces, and the sum of the others. Read again only after
+    /// activity. `None`: they could not be read yet.
     ///
     /// # Cancel safety
-    /// A reading that has begun goes on.
+    /// A query that has begun continues.
     pub async fn figures(&self, top: u32) -> Option<Aged<Figures>> {
         let inner = self.inner.clone();
         let activity = inner.wake.activity();
@@ -86,7 +88,7 @@ impl Flow {
         self.inner.figures.get(activity, read).await
     }
 
-    /// How many readings of [`figures`](Self::figures) have failed.
+    /// The number of failed queries of [`figures`](Self::figures).
     pub fn failed_figures(&self) -> u64 {
         self.inner.figures.failures()
     }

@@ -1,58 +1,60 @@
-//! Looks for tasks that nobody heard of.
+//! The fallback poller: looks for tasks whose steps stay ready and unclaimed.
 //!
-//! There should be none: workers are woken by what is committed, and the wake engine looks by itself now and then (`fallback_poll_interval`). This asks more often, about tasks that were ready for long and are unclaimed, rings
-//! whoever waits for their steps, and counts what it finds.
+//! There should be none: commits wake workers, and the wake engine has a fallback poll (`fallback_poll_interval`). This
+//! one runs more often. It looks for tasks that have been ready for long, wakes the claims that wait for their steps,
+//! and counts what it finds.
 //!
-//! **What it costs.** One statement at most each interval, and none while nothing happens: it asks only about steps that somebody in this process waits for, or routes events of, and only if this process has looked for
-//! steps or heard an event since it last found nothing. So a process that sleeps sends no statement; what another process commits while this one sleeps, and no notification reaches it, is left to the engine.
-//! While more tasks lie forgotten than it reads at once, it cannot tell whether somebody here waits for one of the others, and whoever waits in their namespaces looks at each interval.
-//! When the database fails it several times in a row, it pauses.
+//! **Cost.** At most one statement per interval, and none while nothing happens: it looks only for steps that a claim
+//! of this process waits for, or whose events are routed, and only if this process has polled or received an event
+//! since the poller last found nothing. So an idle process sends no statement; if a notification is lost while it is
+//! idle, the wake engine finds the step. If there are more such tasks than one statement reads, all claims that wait in
+//! these namespaces poll once. After several consecutive database errors it pauses.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
-use super::announce::Standing;
+use super::announce::TaskSnapshot;
 use super::coordination::Coordination;
 use super::event::EventSource;
 use crate::claim::Key;
-use crate::claim::unanswered::locked;
 use crate::error::Result;
 use crate::name::{of_namespace, of_step};
 use crate::namespace::Mode;
 
-/// Tasks at a time.
+/// The most tasks of one statement.
 const FOUND_MAX: i64 = 100;
 
-/// Names of steps in a namespace that are asked about one by one; beyond it, all are.
+/// The most step names per namespace in a statement; beyond it, all steps of the namespace are included.
 const NAMES_MAX: usize = 1_000;
 
-/// What somebody in this process waits for.
+/// The keys of the claims that wait in this process, with their number.
 #[derive(Debug, Default)]
-pub(crate) struct Waiting(Mutex<HashMap<Key, usize>>);
+pub(crate) struct WaitingClaims(Mutex<HashMap<Key, usize>>);
 
-/// For as long as somebody waits.
-pub(crate) struct Waiter<'a> {
-    waiting: &'a Waiting,
+/// Counts a waiting claim until it is dropped.
+pub(crate) struct WaitingClaim<'a> {
+    waiting: &'a WaitingClaims,
     key: &'a Key,
 }
 
-impl Waiting {
-    pub(crate) fn enter<'a>(&'a self, key: &'a Key) -> Waiter<'a> {
-        let mut all = locked(&self.0);
+impl WaitingClaims {
+    pub(crate) fn enter<'a>(&'a self, key: &'a Key) -> WaitingClaim<'a> {
+        let mut all = self.0.lock();
         match all.get_mut(key) {
             Some(waiters) => *waiters += 1,
             None => drop(all.insert(key.clone(), 1)),
         }
-        Waiter { waiting: self, key }
+        WaitingClaim { waiting: self, key }
     }
 
-    /// The namespaces that somebody waits for, and in each the names of steps; `None`: all of them, or too many to name, or all but some.
+    /// The namespaces of waiting claims, and in each the step names; `None`: all, all but some, or too many to list.
     fn names(&self) -> BTreeMap<String, Option<BTreeSet<String>>> {
         let mut all: BTreeMap<String, Option<BTreeSet<String>>> = BTreeMap::new();
-        for key in locked(&self.0).keys() {
+        for key in self.0.lock().keys() {
             for namespace in &key.namespaces {
                 let names = all.entry(namespace.clone()).or_insert_with(|| Some(BTreeSet::new()));
                 match (key.names(), names.as_mut()) {
@@ -65,9 +67,9 @@ impl Waiting {
         all
     }
 
-    /// What rings those who wait for something in one of these namespaces.
+    /// The topic keys of the claims that wait in one of these namespaces.
     fn keys(&self, namespaces: &BTreeSet<&str>) -> BTreeSet<String> {
-        let all = locked(&self.0);
+        let all = self.0.lock();
         let of = |key: &Key| {
             let within = key.namespaces.iter().filter(|namespace| namespaces.contains(namespace.as_str()));
             within.flat_map(|namespace| key.keys_in(namespace)).collect::<Vec<_>>()
@@ -76,13 +78,13 @@ impl Waiting {
     }
 
     fn is_for(&self, namespace: &str, step: &str) -> bool {
-        locked(&self.0).keys().any(|key| key.is_for(namespace, step))
+        self.0.lock().keys().any(|key| key.is_for(namespace, step))
     }
 }
 
-impl Drop for Waiter<'_> {
+impl Drop for WaitingClaim<'_> {
     fn drop(&mut self) {
-        let mut all = locked(&self.waiting.0);
+        let mut all = self.waiting.0.lock();
         if let Some(waiters) = all.get_mut(self.key) {
             *waiters -= 1;
             if *waiters == 0 {
@@ -92,17 +94,18 @@ impl Drop for Waiter<'_> {
     }
 }
 
-/// Whether it is worth asking: something has happened since nothing was found, or too shortly before for it to have been found.
+/// Whether a run is due: there was activity after the last run that found nothing, or so shortly before it that its
+/// steps had not been ready for long enough.
 #[derive(Debug, Default)]
-struct Attention {
+struct PollCondition {
     seen: [u64; 3],
-    /// When something had happened, at the latest.
+    /// When there was activity last.
     active: Option<Instant>,
-    /// When nothing was found.
+    /// When a run last found nothing.
     clean: Option<Instant>,
 }
 
-impl Attention {
+impl PollCondition {
     fn is_due(&mut self, seen: [u64; 3], after: Duration, now: Instant) -> bool {
         if seen != self.seen {
             (self.seen, self.active) = (seen, Some(now));
@@ -116,71 +119,69 @@ impl Attention {
     }
 }
 
-/// Looks for tasks that nobody heard of, see the module.
+/// Looks for tasks whose steps stay ready and unclaimed: see the module.
 pub struct FallbackPoller {
     shared: Arc<Coordination>,
-    attention: Attention,
+    condition: PollCondition,
 }
 
 impl FallbackPoller {
     pub(super) fn new(shared: Arc<Coordination>) -> FallbackPoller {
-        FallbackPoller { shared, attention: Attention::default() }
+        FallbackPoller { shared, condition: PollCondition::default() }
     }
 
-    /// Asks whenever it is worth it, until it is dropped.
+    /// Runs at each interval until it is dropped.
     pub(super) async fn run(mut self) {
         loop {
             sleep(self.shared.config.fallback_interval).await;
-            self.turn().await;
+            self.poll().await;
         }
     }
 
-    async fn turn(&mut self) {
+    async fn poll(&mut self) {
         let inner = &self.shared.flow.inner;
         let (claims, counted) = (inner.claims.counts(), inner.meter.snapshot());
         let seen = [claims.polls, claims.items, counted.notifications_received];
         let now = Instant::now();
-        if !self.attention.is_due(seen, self.shared.config.fallback_after, now) {
+        if !self.condition.is_due(seen, self.shared.config.fallback_after, now) {
             return;
         }
         let steps = self.steps();
         if steps.is_empty() || !self.breaker(|breaker| breaker.passes(now)) {
             return;
         }
-        let found = self.ask(&steps).await;
+        let found = self.find_and_wake(&steps).await;
         let now = Instant::now();
         inner.meter.polled(found.is_ok());
         match found {
             Ok(0) => {
                 self.breaker(|breaker| breaker.succeeded());
-                self.attention.found_nothing(now);
+                self.condition.found_nothing(now);
             }
             Ok(tasks) => {
                 self.breaker(|breaker| breaker.succeeded());
                 tracing::warn!(
                     tasks,
-                    "tasks were ready for long and unclaimed: whoever waits for their steps is woken"
+                    "tasks were ready and unclaimed for long; waking the claims that wait for their steps"
                 );
             }
             Err(error) => {
                 self.breaker(|breaker| breaker.failed(now));
-                tracing::warn!(
-                    error = reveille_pg::causes(&error),
-                    "tasks that nobody heard of could not be looked for"
-                );
+                tracing::warn!(error = reveille_pg::causes(&error), "looking for unclaimed tasks failed");
             }
         }
     }
 
     fn breaker<T>(&self, act: impl FnOnce(&mut super::CircuitBreaker) -> T) -> T {
-        act(&mut locked(&self.shared.breaker))
+        act(&mut self.shared.breaker.lock())
     }
 
-    /// Those that are waited for here, or whose events are routed, as namespaces and names; without a name: all of a namespace.
+    /// The steps that claims wait for, or whose events are routed, as namespaces and names; without a name: all steps
+    /// of the namespace.
     fn steps(&self) -> Vec<(String, Option<String>)> {
         let inner = &self.shared.flow.inner;
-        let known = inner.namespaces.now();
-        let is_asked = |name: &String| {
+        let known = inner.namespaces.current();
+        let is_polled = |name: &String| {
             let settings = known.get(name).map(|one| &one.settings);
             settings.is_some_and(|settings| settings.mode == Mode::EventDriven && settings.fallback_enabled)
         };
@@ -192,21 +193,21 @@ impl FallbackPoller {
             None => vec![(namespace, None)],
             Some(names) => names.into_iter().map(|name| (namespace.clone(), Some(name))).collect(),
         };
-        wanted.into_iter().filter(|(name, _)| is_asked(name)).flat_map(named).collect()
+        wanted.into_iter().filter(|(name, _)| is_polled(name)).flat_map(named).collect()
     }
 
-    /// Rings for what nobody heard of, and says how many tasks that are.
-    async fn ask(&self, steps: &[(String, Option<String>)]) -> Result<usize> {
+    /// Wakes the claims for unclaimed steps, and returns the number of their tasks.
+    async fn find_and_wake(&self, steps: &[(String, Option<String>)]) -> Result<usize> {
         let inner = &self.shared.flow.inner;
         let after = self.shared.config.fallback_after.as_millis() as i64;
         let (namespaces, names): (Vec<&str>, Vec<Option<&str>>) =
             steps.iter().map(|(namespace, name)| (namespace.as_str(), name.as_deref())).unzip();
         let query =
-            || sqlx::query(&inner.sql.forgotten_tasks).bind(&namespaces).bind(&names).bind(after).bind(FOUND_MAX);
-        let found = inner.db.ask("look for tasks that nobody heard of", query).await?;
-        let mut found = found.iter().map(Standing::of).collect::<sqlx::Result<Vec<_>>>()?;
-        // Who leaves some out does not wait for them; nor does who has gone by now.
-        let is_wanted = |task: &Standing| task.names.iter().any(|name| inner.waiting.is_for(&task.namespace, name));
+            || sqlx::query(&inner.sql.unclaimed_tasks).bind(&namespaces).bind(&names).bind(after).bind(FOUND_MAX);
+        let found = inner.db.ask("look for unclaimed tasks", query).await?;
+        let mut found = found.iter().map(TaskSnapshot::of).collect::<sqlx::Result<Vec<_>>>()?;
+        // A claim may leave out this name, or have ended meanwhile.
+        let is_wanted = |task: &TaskSnapshot| task.names.iter().any(|name| inner.waiting.is_for(&task.namespace, name));
         // Beyond the rows that were read there may be one that a waiter wants: all waiters poll once more.
         let is_full = found.len() as i64 >= FOUND_MAX;
         found.retain(|task| self.shared.router.is_some() || is_wanted(task));
@@ -218,7 +219,7 @@ impl FallbackPoller {
         if is_full {
             inner.wake.wake_local(&wake_up(inner.waiting.keys(&namespaces.iter().copied().collect())));
         }
-        let of = |task: &Standing| {
+        let of = |task: &TaskSnapshot| {
             let steps = task.names.iter().map(|name| of_step(&task.namespace, name));
             steps.chain([of_namespace(&task.namespace)]).collect::<Vec<_>>()
         };
@@ -234,7 +235,7 @@ impl FallbackPoller {
 
 impl std::fmt::Debug for FallbackPoller {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("FallbackPoller").field("attention", &self.attention).finish_non_exhaustive()
+        f.debug_struct("FallbackPoller").field("condition", &self.condition).finish_non_exhaustive()
     }
 }
 
@@ -242,27 +243,28 @@ impl std::fmt::Debug for FallbackPoller {
 mod tests {
     use super::*;
 
-    /// It is not worth asking before anything happened. After it did it is, until nothing was found long enough after it.
+    /// No run is due before the first activity. After activity runs are due until one, long enough after it, finds
+    /// nothing.
     #[test]
-    fn who_sleeps_is_not_asked_for() {
-        let (mut attention, start) = (Attention::default(), Instant::now());
+    fn an_idle_process_does_not_poll() {
+        let (mut condition, start) = (PollCondition::default(), Instant::now());
         let (after, later) = (Duration::from_secs(5), |seconds| start + Duration::from_secs(seconds));
-        assert!(!attention.is_due([0, 0, 0], after, start));
-        assert!(attention.is_due([1, 0, 0], after, start));
-        attention.found_nothing(later(1));
-        assert!(attention.is_due([1, 0, 0], after, later(2)));
-        attention.found_nothing(later(6));
-        assert!(!attention.is_due([1, 0, 0], after, later(30)));
-        assert!(attention.is_due([2, 0, 0], after, later(31)));
+        assert!(!condition.is_due([0, 0, 0], after, start));
+        assert!(condition.is_due([1, 0, 0], after, start));
+        condition.found_nothing(later(1));
+        assert!(condition.is_due([1, 0, 0], after, later(2)));
+        condition.found_nothing(later(6));
+        assert!(!condition.is_due([1, 0, 0], after, later(30)));
+        assert!(condition.is_due([2, 0, 0], after, later(31)));
     }
 
-    /// Steps are waited for as long as anybody waits for them, and no others are.
+    /// Exactly the steps of waiting claims are included.
     #[test]
-    fn steps_are_waited_for_while_anybody_does() {
+    fn the_steps_of_waiting_claims_are_known() {
         let texts = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
         let named = Key { namespaces: texts(&["n", "o"]), steps: Some(texts(&["a", "b"])), left_out: vec![] };
         let most = Key { namespaces: texts(&["n"]), steps: None, left_out: texts(&["c"]) };
-        let waiting = Waiting::default();
+        let waiting = WaitingClaims::default();
         let one = waiting.enter(&named);
         let other = waiting.enter(&named);
         drop(one);

@@ -1,11 +1,11 @@
-//! The words of the database's enum types, and the Rust types that they stand for.
+//! How values are stored: the words of the database's enum types, and lists as arrays.
 //!
-//! A word that is not known here is an error: it was written by a newer version, and a guess would be wrong.
+//! An unknown word is an error: a newer version wrote it, and a guess would be wrong.
 
 use crate::query::audit::Outcome;
 use crate::task::state::{StepState, TaskState};
 
-/// The states in which a step's row can be, with their words. All other public states are passed within a transaction.
+/// The states of a step's row, with their words. The other public states are passed within a transaction.
 pub(crate) const STEPS: &[(&str, StepState)] = &[
     ("pending", StepState::Pending),
     ("ready", StepState::Enqueued),
@@ -25,7 +25,7 @@ pub(crate) const ENDED_TASKS: &[(&str, TaskState)] = &[
     ("resolved_manually", TaskState::ResolvedManually),
 ];
 
-/// The state of a task that has not ended; its steps tell the public one.
+/// The state of a task that has not ended; its public state follows from its steps.
 pub(crate) const OPEN: &str = "open";
 
 /// How attempts ended.
@@ -46,8 +46,8 @@ const OUTCOMES: &[(&str, Outcome)] = &[
     ("reset", Outcome::Reset),
 ];
 
-fn by_word<T: Copy>(known: &[(&str, T)], word: &str) -> Option<T> {
-    known.iter().find(|(known, _)| *known == word).map(|(_, value)| *value)
+fn by_word<T: Copy>(words: &[(&str, T)], word: &str) -> Option<T> {
+    words.iter().find(|(each, _)| *each == word).map(|(_, value)| *value)
 }
 
 /// The state of a step's row.
@@ -65,12 +65,22 @@ pub(crate) fn attempt_outcome(word: &str) -> Option<Outcome> {
     by_word(OUTCOMES, word)
 }
 
-/// The error of a word that is not known.
+/// The error for an unknown word.
 pub(crate) fn unknown(what: &str, word: &str) -> sqlx::Error {
     sqlx::Error::Decode(format!("unknown {what} {word:?}").into())
 }
 
-/// Declares an enum with its words, which the database and the API share.
+/// Lists of lists as two arrays, as statements take them: the end of each list, and all elements.
+pub(crate) fn flat<T: Clone>(lists: impl Iterator<Item = impl AsRef<[T]>>) -> (Vec<i32>, Vec<T>) {
+    let (mut lasts, mut all) = (Vec::new(), Vec::new());
+    for list in lists {
+        all.extend_from_slice(list.as_ref());
+        lasts.push(all.len() as i32);
+    }
+    (lasts, all)
+}
+
+/// Declares an enum with words that the database and the API share.
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident { $($(#[$each:meta])* $variant:ident = $word:literal),* $(,)? }) => {
         $(#[$doc])*

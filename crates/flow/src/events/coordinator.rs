@@ -1,13 +1,16 @@
-//! What one process does for one namespace: it runs the namespace's workers, if it has handlers for it, and hands on events.
+//! Coordinators: what a process does for one namespace. A coordinator runs the namespace's workers, if there are
+//! handlers for it, and passes on events.
 //!
-//! Workers wait for steps by themselves: they need no events. Events are for whoever routes them, and for measuring. They come through a bounded channel, and are handled one after the other; when handlers are slower than
-//! events come, the channel fills, and what does not fit is dropped and counted: nobody who commits ever waits for a handler.
+//! Workers wait for steps by themselves and need no events. Events are for the router and for measuring. They come
+//! through a bounded channel and are handled one after the other. If handlers are slower than events, the channel
+//! fills, and further events are dropped and counted: a commit never waits for an event handler.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use parking_lot::Mutex;
 use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -22,17 +25,17 @@ use crate::flow::Flow;
 use crate::namespace::Mode;
 use crate::worker::{Worker, WorkerCounts};
 
-/// Tasks whose events are deduplicated at a time; those beyond are not.
+/// The most tasks whose events are deduplicated; events of others pass unchanged.
 const TASKS_MAX: usize = 10_000;
-/// For how long events are counted to know how many there are.
+/// The interval in which events are counted.
 const SECOND: Duration = Duration::from_secs(1);
-/// How long to sleep if nothing is held.
+/// How long to sleep if no event is held.
 const LONG: Duration = Duration::from_secs(86_400);
 
-/// An event, and when it happened if that was in this process.
+/// An event, and when it happened, if that was in this process.
 pub(super) type Arrived = (TaskReadyEvent, Option<Instant>);
 
-/// What one process does for one namespace.
+/// Runs the workers of a namespace and passes on its events.
 #[derive(Debug)]
 pub struct NamespaceCoordinator {
     namespace: String,
@@ -43,14 +46,14 @@ pub struct NamespaceCoordinator {
     meter: Arc<Meter>,
 }
 
-/// Workers of a coordinator.
+/// The workers of a coordinator.
 #[derive(Debug)]
 struct Pool {
     worker: Worker,
     handlers: Handlers,
 }
 
-/// Handlers of workers, counted for as long as these work.
+/// The number of handlers, included in the metric until this is dropped.
 #[derive(Debug)]
 struct Handlers(usize, Arc<Meter>);
 
@@ -60,7 +63,7 @@ impl Drop for Handlers {
     }
 }
 
-/// How a coordinator is set up.
+/// The configuration of a coordinator.
 pub(super) struct Setting {
     pub(super) flow: Flow,
     pub(super) router: Option<Arc<EventRouter>>,
@@ -69,7 +72,7 @@ pub(super) struct Setting {
 }
 
 impl NamespaceCoordinator {
-    /// Starts one. `worker` starts its workers, and says how many handlers they have.
+    /// Starts a coordinator. `worker`: its worker, and how many handlers may run at a time.
     pub(super) fn start(
         namespace: &str,
         setting: Setting,
@@ -95,35 +98,35 @@ impl NamespaceCoordinator {
         })
     }
 
-    /// Of which namespace.
+    /// The namespace.
     pub fn namespace(&self) -> &str {
         &self.namespace
     }
 
-    /// Whether it runs, and its workers, if it has any.
+    /// Whether it is running, and its workers, if it has any.
     pub fn is_healthy(&self) -> bool {
-        let run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
-        let worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
+        let run = self.run.lock();
+        let worker = self.worker.lock();
         run.as_ref().is_some_and(|run| !run.is_finished())
             && worker.as_ref().is_none_or(|pool| pool.worker.is_running())
     }
 
-    /// What its workers have done; `None`: it has none, because no handlers are registered for its namespace.
+    /// The counters of its workers; `None`: no handlers are registered for its namespace.
     pub fn worker_counts(&self) -> Option<WorkerCounts> {
-        self.worker.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|pool| pool.worker.counts())
+        self.worker.lock().as_ref().map(|pool| pool.worker.counts())
     }
 
-    /// Handlers that its workers may have at work at a time.
+    /// The most concurrent handlers of its workers.
     pub fn worker_count(&self) -> usize {
-        self.worker.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map_or(0, |pool| pool.handlers.0)
+        self.worker.lock().as_ref().map_or(0, |pool| pool.handlers.0)
     }
 
-    /// Events that wait for it.
+    /// The number of waiting events.
     pub fn queue_depth(&self) -> usize {
         self.events.max_capacity() - self.events.capacity()
     }
 
-    /// Takes an event. Never waits: what does not fit is dropped and counted.
+    /// Adds an event without waiting. If the channel is full, the event is dropped and counted.
     pub(super) fn offer(&self, event: TaskReadyEvent, at: Option<Instant>) {
         self.meter.received(event.source);
         self.meter.depth.add(1);
@@ -133,12 +136,12 @@ impl NamespaceCoordinator {
         }
     }
 
-    /// Stops: its workers give back what is not done when the time is over, and events that came are handled until then.
+    /// Stops: events and steps are processed for the grace period; then the workers release the remaining steps.
     pub(super) async fn stop(&self, grace: Duration) {
         let (pool, end, run) = {
-            let pool = self.worker.lock().unwrap_or_else(PoisonError::into_inner).take();
-            let end = self.end.lock().unwrap_or_else(PoisonError::into_inner).take();
-            let run = self.run.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let pool = self.worker.lock().take();
+            let end = self.end.lock().take();
+            let run = self.run.lock().take();
             (pool, end, run)
         };
         drop(end);
@@ -158,12 +161,12 @@ impl NamespaceCoordinator {
     }
 }
 
-/// The task of a coordinator.
+/// The state of the tokio task of a coordinator.
 struct Running {
     namespace: String,
     arrived: mpsc::Receiver<Arrived>,
     meter: Arc<Meter>,
-    /// Since when events are counted, and how many there were.
+    /// The start of the counting interval, and the events since then.
     counted: Option<(Instant, u64)>,
 }
 
@@ -175,7 +178,7 @@ impl Drop for Running {
 }
 
 impl Running {
-    /// Handles events until it is told to end and none are left.
+    /// Handles events until the coordinator is stopped and none are left.
     async fn run(mut self, setting: Setting, mut ending: oneshot::Receiver<()>) {
         let mut recent = Deduplication::new(setting.window, TASKS_MAX);
         let mut open = true;
@@ -217,7 +220,7 @@ impl Running {
         self.count(Instant::now());
         let shadow = setting.flow.inner.mode_of(&self.namespace) == Some(Mode::Shadow);
         let task = event.task_uuid;
-        // What is only listened to has been measured by now.
+        // In shadow mode events are measured and not routed.
         let routed = match &setting.router {
             Some(router) if !shadow => AssertUnwindSafe(router.route(event)).catch_unwind().await,
             _ => Ok(Ok(())),
@@ -225,7 +228,7 @@ impl Running {
         let reason = match routed {
             Ok(Ok(())) => return self.meter.processed.add(1),
             Ok(Err(error)) => error.to_string(),
-            Err(_) => "it panicked".to_owned(),
+            Err(_) => "the handler panicked".to_owned(),
         };
         self.meter.failed.add(1);
         tracing::warn!(namespace = self.namespace, %task, reason, "an event handler failed");
@@ -243,7 +246,7 @@ impl Running {
     }
 }
 
-/// The workers of a namespace, if somebody has handlers for it.
+/// Starts the worker of a namespace, if a pool has handlers for it.
 pub(super) fn start_worker(
     flow: &Flow,
     namespace: &str,

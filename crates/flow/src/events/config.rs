@@ -1,36 +1,36 @@
-//! How an orchestrator is set up.
+//! The configuration of an orchestrator.
 
 use std::time::Duration;
 
 use super::router::{EventRouter, NamespacePattern};
 use crate::worker::Handlers;
 
-/// Everything that can be set. `OrchestrationConfig::default()` is what to start with: no workers, nothing routed.
+/// The configuration. Start with `OrchestrationConfig::default()`: no workers and no router.
 #[derive(Debug)]
 pub struct OrchestrationConfig {
-    /// Workers that coordinators run: the first whose pattern matches a namespace is that namespace's.
+    /// The workers that coordinators run: a namespace gets the first pool whose pattern matches.
     pub pools: Vec<WorkerPool>,
-    /// Namespaces whose coordinators are started ahead, before the namespaces are there.
-    pub spawn_ahead: Vec<String>,
-    /// Who is told of ready tasks. `None`: nobody, and nothing is read for it.
+    /// Namespaces whose coordinators are started before the namespaces exist.
+    pub spawn_early: Vec<String>,
+    /// Receives events of ready tasks. `None`: events are not routed, and nothing is queried for them.
     pub router: Option<EventRouter>,
-    /// Events that wait for one coordinator at most; beyond it they are dropped and counted.
+    /// The most events that wait for one coordinator; others are dropped and counted.
     pub channel_capacity: usize,
-    /// Events of one task within this time are one.
+    /// Events of one task within this time are merged.
     pub deduplication_window: Duration,
-    /// Whether there is a fallback poller at all. Namespaces say for themselves whether it looks for theirs.
+    /// Whether there is a fallback poller. Each namespace has a setting, too.
     pub fallback_enabled: bool,
-    /// How often it may ask.
+    /// The interval of the fallback poller.
     pub fallback_interval: Duration,
-    /// How long steps must have been ready, and unclaimed.
+    /// How long steps must have been ready and unclaimed for the fallback poller.
     pub fallback_after: Duration,
-    /// So many failures in a row stop it,
+    /// The number of consecutive failures after which the fallback poller pauses.
     pub fallback_failures_max: u32,
-    /// for so long.
+    /// How long the fallback poller pauses after failures.
     pub fallback_pause: Duration,
-    /// An event that takes longer to arrive is a reason to worry.
+    /// The health check fails if an event takes longer than this to arrive.
     pub notification_lag_max: Duration,
-    /// How long handlers may go on when a coordinator stops.
+    /// How long handlers may continue when a coordinator stops.
     pub grace: Duration,
 }
 
@@ -38,7 +38,7 @@ impl Default for OrchestrationConfig {
     fn default() -> Self {
         OrchestrationConfig {
             pools: Vec::new(),
-            spawn_ahead: Vec::new(),
+            spawn_early: Vec::new(),
             router: None,
             channel_capacity: 1_000,
             deduplication_window: Duration::from_millis(100),
@@ -53,21 +53,21 @@ impl Default for OrchestrationConfig {
     }
 }
 
-/// The workers of the namespaces of a pattern: one in each, from the moment the namespace is there.
+/// Workers for all namespaces that match a pattern: one in each, as soon as the namespace exists.
 #[derive(Debug, Clone)]
 pub struct WorkerPool {
-    /// In which namespaces.
+    /// The namespaces.
     pub namespaces: NamespacePattern,
-    /// What the history calls its workers; the namespace is added.
+    /// The name of the workers in the history; the namespace is appended.
     pub name: String,
-    /// What carries out the steps.
+    /// The handlers.
     pub handlers: Handlers,
-    /// Handlers at work at a time, in each namespace.
+    /// The most concurrent handlers in each namespace.
     pub concurrency: usize,
 }
 
 impl WorkerPool {
-    /// A pool for the namespaces of a pattern, see [`NamespacePattern::new`], with 32 handlers at a time.
+    /// A pool for the namespaces that match a pattern, see [`NamespacePattern::new`], with 32 concurrent handlers.
     pub fn new(pattern: &str, name: impl Into<String>, handlers: Handlers) -> WorkerPool {
         WorkerPool { namespaces: NamespacePattern::new(pattern), name: name.into(), handlers, concurrency: 32 }
     }

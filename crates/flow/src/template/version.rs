@@ -1,6 +1,7 @@
-//! The newest version of a template, for submissions that name none.
+//! The newest version of a template, for submissions without a version.
 //!
-//! Versions are compared as semantic versions. A text that is none is older than every text that is one; of two such texts the one that was registered later is newer.
+//! Versions are compared as semantic versions. Any other text is older than every semantic version; of two such texts
+//! the one that was registered later is newer.
 
 use std::cmp::Ordering;
 
@@ -9,36 +10,40 @@ use sqlx::Row;
 use crate::error::{Error, Result};
 use crate::flow::Inner;
 
-/// Versions that are compared at most: those that were registered last.
+/// The most versions that are compared: those that were registered last.
 const VERSIONS_MAX: i64 = 1_000;
 
-/// A semantic version, as far as its order goes: build metadata does not count.
+/// A semantic version without its build metadata, which does not affect the order.
 #[derive(Debug, PartialEq, Eq)]
 struct Semantic<'a> {
     numbers: [u64; 3],
-    /// The identifiers of a pre-release; none: it is a release.
-    before: Option<Vec<&'a str>>,
+    /// The identifiers of a pre-release; `None`: it is a release.
+    pre_release: Option<Vec<&'a str>>,
 }
 
 impl<'a> Semantic<'a> {
-    /// Reads `1.2.3`, `v1.2.3`, `1.2.3-rc.1`; missing numbers are zero, as in `1.2`.
+    /// Parses `1.2.3`, `v1.2.3`, `1.2.3-rc.1`; missing numbers are zero, as in `1.2`.
     fn read(text: &'a str) -> Option<Semantic<'a>> {
         let text = text.strip_prefix('v').unwrap_or(text);
         let text = text.split_once('+').map_or(text, |(text, _)| text);
-        let (release, before) = text.split_once('-').map_or((text, None), |(text, before)| (text, Some(before)));
+        let (release, pre_release) =
+            text.split_once('-').map_or((text, None), |(text, pre_release)| (text, Some(pre_release)));
         let mut numbers = [0; 3];
         let mut parts = release.split('.');
-        for (place, part) in parts.by_ref().take(3).enumerate() {
+        for (index, part) in parts.by_ref().take(3).enumerate() {
             let digits = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-            numbers[place] = part.parse().ok().filter(|_| digits)?;
+            numbers[index] = part.parse().ok().filter(|_| digits)?;
         }
-        parts.next().is_none().then(|| Semantic { numbers, before: before.map(|text| text.split('.').collect()) })
+        parts
+            .next()
+            .is_none()
+            .then(|| Semantic { numbers, pre_release: pre_release.map(|text| text.split('.').collect()) })
     }
 }
 
 impl Ord for Semantic<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
-        let before = match (&self.before, &other.before) {
+        let pre_releases = match (&self.pre_release, &other.pre_release) {
             (None, None) => Ordering::Equal,
             (None, Some(_)) => Ordering::Greater,
             (Some(_), None) => Ordering::Less,
@@ -47,7 +52,7 @@ impl Ord for Semantic<'_> {
                 parts.fold(Ordering::Equal, Ordering::then).then(one.len().cmp(&other.len()))
             }
         };
-        self.numbers.cmp(&other.numbers).then(before)
+        self.numbers.cmp(&other.numbers).then(pre_releases)
     }
 }
 
@@ -57,7 +62,7 @@ impl PartialOrd for Semantic<'_> {
     }
 }
 
-/// Numbers by their value and before texts.
+/// Numbers are compared by value, and are less than texts.
 fn identifiers(one: &str, other: &str) -> Ordering {
     match (one.parse::<u64>(), other.parse::<u64>()) {
         (Ok(one), Ok(other)) => one.cmp(&other),
@@ -67,9 +72,9 @@ fn identifiers(one: &str, other: &str) -> Ordering {
     }
 }
 
-/// The newest of some versions, which come in the order of their registration.
+/// The newest of some versions, given in the order of registration.
 fn newest(versions: &[String]) -> Option<&String> {
-    // Of equal ones the last.
+    // `max_by` returns the last of equal elements.
     versions.iter().max_by(|one, other| Semantic::read(one).cmp(&Semantic::read(other)))
 }
 
@@ -95,7 +100,8 @@ impl Inner {
 mod tests {
     use super::*;
 
-    /// Semantic versions are ordered as their specification says, whatever the order of registration; any other text is older.
+    /// Semantic versions are ordered by their specification, whatever the order of registration; any other text is
+    /// older.
     #[test]
     fn the_newest_version_is_the_highest() {
         let newest = |versions: &[&str]| {

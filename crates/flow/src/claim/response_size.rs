@@ -24,7 +24,7 @@ pub(crate) struct ClaimResponse {
     /// The steps that fit, with the index of their waiter.
     pub(crate) steps: Vec<(usize, ClaimedStep)>,
     /// The steps that do not fit, without their large fields.
-    pub(crate) too_much: Vec<ClaimedStep>,
+    pub(crate) oversized: Vec<ClaimedStep>,
 }
 
 impl ClaimResponse {
@@ -33,7 +33,7 @@ impl ClaimResponse {
         waiters: usize,
     ) -> reveille_pg::Result<ClaimResponse> {
         let mut held = vec![0; waiters];
-        let (mut last, mut steps, mut too_much) = (None, Vec::new(), Vec::new());
+        let (mut last, mut steps, mut oversized) = (None, Vec::new(), Vec::new());
         while let Some(row) = rows.next().await.transpose()? {
             let Some(row) = last.replace(row) else { continue };
             let step = read(&row)?;
@@ -45,10 +45,10 @@ impl ClaimResponse {
             } else {
                 // Later steps must not overtake it.
                 held[waiter] = RESPONSE_BYTES_MAX;
-                too_much.push(step.emptied());
+                oversized.push(step.emptied());
             }
         }
-        Ok(ClaimResponse { last: last.ok_or(sqlx::Error::RowNotFound)?, steps, too_much })
+        Ok(ClaimResponse { last: last.ok_or(sqlx::Error::RowNotFound)?, steps, oversized })
     }
 }
 
@@ -72,7 +72,7 @@ impl ClaimedStep {
 impl Flow {
     /// Releases steps that do not fit into one response. Claims from the table are limited already; the size of steps
     /// that a broker delivers is known only after they are loaded.
-    pub(crate) fn give_back_too_much(&self, claimed: &mut Vec<ClaimedStep>) {
+    pub(crate) fn release_oversized(&self, claimed: &mut Vec<ClaimedStep>) {
         let mut bytes = 0;
         let fits = |step: &ClaimedStep| {
             let first = bytes == 0;
@@ -80,14 +80,14 @@ impl Flow {
             first || bytes <= RESPONSE_BYTES_MAX
         };
         let fitting = claimed.iter().map(fits).take_while(|fits| *fits).count();
-        let too_much: Vec<Token> = claimed.drain(fitting..).map(|step| step.token).collect();
-        if too_much.is_empty() {
+        let oversized: Vec<Token> = claimed.drain(fitting..).map(|step| step.token).collect();
+        if oversized.is_empty() {
             return;
         }
         let flow = self.clone();
         // A task of its own: if the claim is dropped, the steps must not wait for the end of their leases.
         tokio::spawn(async move {
-            let ended = too_much.into_iter().map(|token| StepReport { token, result: AttemptResult::GivenBack });
+            let ended = oversized.into_iter().map(|token| StepReport { token, result: AttemptResult::GivenBack });
             if let Err(error) = flow.report(ended.collect()).await {
                 tracing::debug!(
                     error = reveille_pg::causes(&error),

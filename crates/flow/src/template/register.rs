@@ -1,4 +1,4 @@
-//! Registering templates, and finding them again.
+//! Registering and loading templates.
 
 use std::sync::Arc;
 
@@ -7,38 +7,38 @@ use serde_json::{Value, json};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
-use crate::catalog::CachedTemplate;
 use crate::error::{Error, Result};
 use crate::flow::{Flow, Inner};
+use crate::template::cache::CachedTemplate;
 use crate::template::schema::apart;
 use crate::template::{Backoff, FailureStrategy, PublishWhen, StalenessAction, StepDefinition, StepKind, Template};
 
-/// Others are read.
 const BUSY: Error = Error::Busy { what: "template" };
 
 /// Characters of a description that a list of templates shows.
 const LISTED_DESCRIPTION_MAX: usize = 1_000;
 
-/// A template that was registered.
+/// A registered template.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Registered {
-    /// Its namespace,
+    /// The namespace of the template.
     pub namespace: String,
-    /// name,
+    /// The name of the template.
     pub name: String,
-    /// and version.
+    /// The version of the template.
     pub version: String,
-    /// How many steps it has.
+    /// The number of its steps.
     pub steps: usize,
-    /// Whether it was not there before.
+    /// Whether it was registered now, and not before.
     pub new: bool,
 }
 
 impl Flow {
-    /// Registers a template, written in YAML or JSON. The same text again changes nothing.
+    /// Registers a template in YAML or JSON. Registering the same text again changes nothing.
     ///
     /// # Errors
-    /// [`Error::Template`] with everything that is wrong with it, [`Error::VersionTaken`] if that version has another text; else the database's. Nothing was registered then.
+    /// [`Error::Template`] with all faults, or [`Error::VersionTaken`] if the version is registered with another text:
+    /// nothing was registered. Otherwise a database error.
     pub async fn register(&self, text: &str) -> Result<Registered> {
         let template = self.validate(text).await?;
         let row = self.inner.store(&template).await?;
@@ -54,30 +54,30 @@ impl Flow {
             return Err(Error::VersionTaken { namespace, name, version });
         }
         let id = row.try_get("id")?;
-        let kept = apart(move || CachedTemplate::new(id, template)).await.ok_or(BUSY)?;
-        self.inner.catalog.keep(kept);
+        let cached = apart(move || CachedTemplate::new(id, template)).await.ok_or(BUSY)?;
+        self.inner.templates.insert(cached);
         if registered.new {
-            // Claims by callables have to know the new names.
-            self.inner.ring_namespaces();
+            // Claims by callables look up the names again.
+            self.inner.notify_namespaces();
         }
         Ok(registered)
     }
 
-    /// What would be registered of a text, which is only looked at.
+    /// Parses and checks a template without registering it.
     ///
     /// # Errors
-    /// Everything that is wrong with it; [`Error::Busy`] if others are checked for too long.
+    /// [`Error::Template`] with all faults; [`Error::Busy`] if too many validations are running.
     pub async fn validate(&self, text: &str) -> Result<Template> {
         let (text, environment) = (text.to_owned(), self.inner.environment.clone());
         Ok(apart(move || Template::parse(&text, environment.as_deref())).await.ok_or(BUSY)??)
     }
 
-    /// A template as it was registered.
+    /// A registered template.
     ///
     /// # Errors
-    /// [`Error::NoTemplate`]; else the database's.
+    /// [`Error::NoTemplate`]; otherwise a database error.
     pub async fn template(&self, namespace: &str, name: &str, version: &str) -> Result<Template> {
-        Ok(self.inner.named(namespace, name, version).await?.template.clone())
+        Ok(self.inner.template_by_name(namespace, name, version).await?.template.clone())
     }
 }
 
@@ -93,7 +93,7 @@ impl Inner {
             "max_in_process_ms": ms(lifecycle.max_steps_in_process_minutes),
             "staleness": staleness_word(lifecycle.staleness_action),
         });
-        let definitions = template.steps.iter().enumerate().map(|(place, step)| definition(template, place, step));
+        let definitions = template.steps.iter().enumerate().map(|(index, step)| definition(template, index, step));
         let definitions = Value::Array(definitions.collect()).to_string();
         let document = serde_json::to_string(template).expect("a template is JSON");
         let query = || {
@@ -109,10 +109,15 @@ impl Inner {
         Ok(rows.into_iter().next().ok_or(sqlx::Error::RowNotFound)?)
     }
 
-    /// The template of that name.
-    pub(crate) async fn named(&self, namespace: &str, name: &str, version: &str) -> Result<Arc<CachedTemplate>> {
-        if let Some(kept) = self.catalog.by_name(namespace, name, version) {
-            return Ok(kept);
+    /// The template with this name.
+    pub(crate) async fn template_by_name(
+        &self,
+        namespace: &str,
+        name: &str,
+        version: &str,
+    ) -> Result<Arc<CachedTemplate>> {
+        if let Some(cached) = self.templates.by_name(namespace, name, version) {
+            return Ok(cached);
         }
         let missing = || Error::NoTemplate {
             namespace: namespace.to_owned(),
@@ -120,7 +125,7 @@ impl Inner {
             version: version.to_owned(),
         };
         if [namespace, name, version].iter().any(|part| part.contains('\0')) {
-            // PostgreSQL cannot even be asked.
+            // PostgreSQL rejects such a parameter.
             return Err(missing());
         }
         let query = || sqlx::query(&self.sql.find_template).bind(namespace).bind(name).bind(version);
@@ -131,10 +136,10 @@ impl Inner {
         }
     }
 
-    /// The template of that number. `None`: there is none.
-    pub(crate) async fn numbered(&self, id: i32) -> Result<Option<Arc<CachedTemplate>>> {
-        if let Some(kept) = self.catalog.by_id(id) {
-            return Ok(Some(kept));
+    /// The template with this id. `None`: there is none.
+    pub(crate) async fn template_by_id(&self, id: i32) -> Result<Option<Arc<CachedTemplate>>> {
+        if let Some(cached) = self.templates.by_id(id) {
+            return Ok(Some(cached));
         }
         let rows = self.db.ask("load a template", || sqlx::query(&self.sql.load_template).bind(id)).await?;
         match rows.first() {
@@ -146,24 +151,24 @@ impl Inner {
     async fn read(&self, row: &PgRow) -> Result<Arc<CachedTemplate>> {
         let (id, document): (i32, String) = (row.try_get("id")?, row.try_get("document")?);
         let read = move || Template::parse_registered(&document).map(|template| CachedTemplate::new(id, template));
-        Ok(self.catalog.keep(apart(read).await.ok_or(BUSY)??))
+        Ok(self.templates.insert(apart(read).await.ok_or(BUSY)??))
     }
 }
 
-/// The beginning of a description, as lists show it. What PostgreSQL cannot store is replaced.
+/// The beginning of a description, for lists. NUL characters, which PostgreSQL cannot store, are replaced.
 fn listed(description: &str) -> String {
     description.replace('\0', "\u{fffd}").chars().take(LISTED_DESCRIPTION_MAX).collect()
 }
 
-/// A step as its table has it.
-fn definition(template: &Template, place: usize, step: &StepDefinition) -> Value {
-    let told = |when: PublishWhen| {
+/// A step as stored in `step_definition`.
+fn definition(template: &Template, index: usize, step: &StepDefinition) -> Value {
+    let published = |when: PublishWhen| {
         let events = step.publishes_events.iter();
         let events = events.filter(|event| event.condition == when || event.condition == PublishWhen::Always);
         events.map(|event| event.name.as_str()).collect::<Vec<_>>()
     };
     json!({
-        "ordinal": place,
+        "ordinal": index,
         "name": step.name,
         "kind": kind_word(step.kind),
         "parents": step.parents,
@@ -178,8 +183,8 @@ fn definition(template: &Template, place: usize, step: &StepDefinition) -> Value
         "jitter": step.retry.jitter,
         "timeout_ms": step.timeout.map(|timeout| timeout.as_millis() as u64),
         "failure_strategy": strategy_word(template, step),
-        "success_events": told(PublishWhen::Success),
-        "failure_events": told(PublishWhen::Failure),
+        "success_events": published(PublishWhen::Success),
+        "failure_events": published(PublishWhen::Failure),
     })
 }
 
@@ -210,7 +215,7 @@ fn staleness_word(action: StalenessAction) -> &'static str {
     }
 }
 
-/// What a part that fails for good means is said by the step that divides.
+/// The failure strategy of the parts of a batch, which the batchable step has.
 fn strategy_word(template: &Template, step: &StepDefinition) -> Option<&'static str> {
     let parent = step.parents.first().filter(|_| step.kind == StepKind::BatchWorker)?;
     Some(match template.steps[*parent].batch_config.as_ref()?.failure_strategy {

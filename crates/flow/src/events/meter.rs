@@ -1,14 +1,13 @@
-//! What is counted about events and claims, under names that never change.
+//! The metrics of events and claims.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use reveille_wake::Metric;
 use tokio::time::Instant;
 
 use super::event::EventSource;
-use crate::claim::unanswered::locked;
 
 macro_rules! metrics {
     ($($id:ident = $name:literal, $kind:literal, $about:literal;)*) => {
@@ -19,71 +18,71 @@ macro_rules! metrics {
 }
 
 metrics! {
-    RECEIVED = "reveille_flow_notifications_received_total", "counter", "events of ready tasks that came to coordinators, by source (notification, in_process, fallback_poller)";
-    PROCESSED = "reveille_flow_notifications_processed_total", "counter", "events that were dealt with";
-    FAILED = "reveille_flow_notifications_failed_total", "counter", "events that were not: unreadable, no room in the channel, or the handler failed";
-    DEDUPLICATED = "reveille_flow_notifications_deduplicated_total", "counter", "events that went into others of the same task";
-    LAG = "reveille_flow_notification_lag_seconds", "histogram", "from a commit of this process to its event: here, and back through PostgreSQL";
-    ACTIVE = "reveille_flow_coordinators_active", "gauge", "coordinators of namespaces that run";
-    SPAWNED = "reveille_flow_coordinators_spawned_total", "counter", "coordinators that were started";
-    WORKERS = "reveille_flow_coordinator_workers", "gauge", "handlers that the workers of coordinators may have at work at a time";
-    VIA_EVENT = "reveille_flow_tasks_claimed_via_event_total", "counter", "steps claimed by who waits for them";
-    VIA_POLLING = "reveille_flow_tasks_claimed_via_polling_total", "counter", "steps claimed by who asks now and then, or once";
-    CONFLICTS = "reveille_flow_claim_conflicts_total", "counter", "claims that found only steps that others were claiming";
+    RECEIVED = "reveille_flow_notifications_received_total", "counter", "events of ready tasks that reached coordinators, by source (notification, in_process, fallback_poller)";
+    PROCESSED = "reveille_flow_notifications_processed_total", "counter", "events that were processed";
+    FAILED = "reveille_flow_notifications_failed_total", "counter", "events that were not processed: unreadable, channel full, or the handler failed";
+    DEDUPLICATED = "reveille_flow_notifications_deduplicated_total", "counter", "events merged into others of the same task";
+    LAG = "reveille_flow_notification_lag_seconds", "histogram", "from a commit of this process to its event: in process, and back through PostgreSQL";
+    ACTIVE = "reveille_flow_coordinators_active", "gauge", "running coordinators";
+    SPAWNED = "reveille_flow_coordinators_spawned_total", "counter", "coordinators started";
+    WORKERS = "reveille_flow_coordinator_workers", "gauge", "handlers that the workers of coordinators may run at a time";
+    VIA_EVENT = "reveille_flow_tasks_claimed_via_event_total", "counter", "steps claimed by waiting workers";
+    VIA_POLLING = "reveille_flow_tasks_claimed_via_polling_total", "counter", "steps claimed by workers that poll, or that do not wait";
+    CONFLICTS = "reveille_flow_claim_conflicts_total", "counter", "claims that found only steps which other claims had locked";
     DEPTH = "reveille_flow_channel_queue_depth", "gauge", "events that wait for their coordinator";
-    THROUGHPUT = "reveille_flow_channel_throughput", "histogram", "events a coordinator dealt with in a second in which there were any";
-    FOUND = "reveille_flow_fallback_found_total", "counter", "tasks that were ready for long and unclaimed when the fallback poller asked: there should be none";
-    ASKED = "reveille_flow_fallback_polls_total", "counter", "times the fallback poller asked, by outcome (done, failed)";
-    SETTLED = "reveille_flow_attempts_ended_total", "counter", "attempts that workers ended through this process, by state of the step afterwards";
-    ENDED = "reveille_flow_tasks_ended_total", "counter", "tasks that ended with one of these attempts, by state";
-    ANNOUNCED = "reveille_flow_announcements_sent_total", "counter", "notifications sent to listeners outside";
-    UNTOLD = "reveille_flow_announcements_dropped_total", "counter", "changes of tasks that were not told because too many waited to be, or the database failed";
+    THROUGHPUT = "reveille_flow_channel_throughput", "histogram", "events that a coordinator processed per second, for seconds with at least one";
+    FOUND = "reveille_flow_fallback_found_total", "counter", "tasks that the fallback poller found ready and unclaimed for long; expected: none";
+    FALLBACK_POLLS = "reveille_flow_fallback_polls_total", "counter", "runs of the fallback poller, by outcome (done, failed)";
+    ATTEMPTS_ENDED = "reveille_flow_attempts_ended_total", "counter", "attempts that workers ended through this process, by the resulting state of the step";
+    TASKS_ENDED = "reveille_flow_tasks_ended_total", "counter", "tasks that ended with one of these attempts, by state";
+    ANNOUNCED = "reveille_flow_announcements_sent_total", "counter", "notifications sent to outside listeners";
+    UNANNOUNCED = "reveille_flow_announcements_dropped_total", "counter", "changes of tasks that were not announced, because too many were waiting or the database failed";
 }
 
-/// An attempt was ended by its worker: where its step is now, and where its task has ended with it.
+/// Counts an attempt that its worker ended: by the state of the step, and of the task if that has ended, too.
 pub(crate) fn count_reported(step: &'static str, task: Option<&'static str>) {
-    metrics::counter!(SETTLED, "state" => step).increment(1);
+    metrics::counter!(ATTEMPTS_ENDED, "state" => step).increment(1);
     if let Some(task) = task {
-        metrics::counter!(ENDED, "state" => task).increment(1);
+        metrics::counter!(TASKS_ENDED, "state" => task).increment(1);
     }
 }
 
-/// What was counted since the start, under the names of the metrics.
+/// The counters since the start, named like the metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct EventDrivenMetrics {
-    /// Events of ready tasks that came to coordinators.
+    /// Events of ready tasks that reached coordinators.
     pub notifications_received: u64,
-    /// Those that were dealt with.
+    /// Events that were processed.
     pub notifications_processed: u64,
-    /// Those that were not: unreadable, no room in the channel, or the handler failed.
+    /// Events that were not processed: unreadable, channel full, or the handler failed.
     pub notifications_failed: u64,
-    /// Those that went into others of the same task.
+    /// Events merged into others of the same task.
     pub notifications_deduplicated: u64,
-    /// From a commit of this process to its event, the last time.
+    /// The latest time from a commit of this process to its event.
     pub notification_lag: Option<Duration>,
-    /// Coordinators that run.
+    /// Running coordinators.
     pub coordinators_active: u64,
-    /// Coordinators that were started.
+    /// Coordinators started.
     pub coordinators_spawned: u64,
-    /// Handlers that their workers may have at work at a time.
+    /// Handlers that the workers of coordinators may run at a time.
     pub coordinator_worker_count: u64,
-    /// Steps claimed by who waits for them.
+    /// Steps claimed by waiting workers.
     pub tasks_claimed_via_event: u64,
-    /// Steps claimed by who asks now and then, or once.
+    /// Steps claimed by workers that poll, or that do not wait.
     pub tasks_claimed_via_polling: u64,
-    /// Claims that found only steps that others were claiming.
+    /// Claims that found only steps which other claims had locked.
     pub claim_conflicts: u64,
     /// Events that wait for their coordinator.
     pub channel_queue_depth: u64,
-    /// Events a coordinator dealt with in the last second that it counted.
+    /// Events that a coordinator processed in the last counted second.
     pub channel_throughput: u64,
     /// Tasks that the fallback poller found.
     pub fallback_found: u64,
-    /// Times the fallback poller asked.
+    /// Runs of the fallback poller.
     pub fallback_polls: u64,
-    /// Notifications sent to listeners outside.
+    /// Notifications sent to outside listeners.
     pub announcements_sent: u64,
-    /// Changes of tasks that were not told.
+    /// Changes of tasks that were not announced.
     pub announcements_dropped: u64,
 }
 
@@ -152,7 +151,7 @@ pub(crate) struct Meter {
     pub(crate) found: Count,
     polls: AtomicU64,
     pub(crate) announced: Count,
-    pub(crate) untold: Count,
+    pub(crate) unannounced: Count,
 }
 
 impl Meter {
@@ -178,7 +177,7 @@ impl Meter {
             found: Count::new(FOUND),
             polls: AtomicU64::new(0),
             announced: Count::new(ANNOUNCED),
-            untold: Count::new(UNTOLD),
+            unannounced: Count::new(UNANNOUNCED),
         }
     }
 
@@ -189,12 +188,12 @@ impl Meter {
 
     pub(crate) fn lag(&self, lag: Duration) {
         self.lag.record(lag.as_secs_f64());
-        *locked(&self.last_lag) = Some((lag, Instant::now()));
+        *self.last_lag.lock() = Some((lag, Instant::now()));
     }
 
-    /// How long the last event took, if it is not longer ago than this.
+    /// The lag of the last event, if it is recent.
     pub(super) fn lag_within(&self, lately: Duration) -> Option<Duration> {
-        locked(&self.last_lag).filter(|(_, at)| at.elapsed() < lately).map(|(lag, _)| lag)
+        self.last_lag.lock().filter(|(_, at)| at.elapsed() < lately).map(|(lag, _)| lag)
     }
 
     pub(crate) fn throughput(&self, events: u64) {
@@ -204,7 +203,7 @@ impl Meter {
 
     pub(crate) fn polled(&self, well: bool) {
         self.polls.fetch_add(1, Relaxed);
-        metrics::counter!(ASKED, "outcome" => if well { "done" } else { "failed" }).increment(1);
+        metrics::counter!(FALLBACK_POLLS, "outcome" => if well { "done" } else { "failed" }).increment(1);
     }
 
     pub(crate) fn snapshot(&self) -> EventDrivenMetrics {
@@ -213,7 +212,7 @@ impl Meter {
             notifications_processed: self.processed.get(),
             notifications_failed: self.failed.get(),
             notifications_deduplicated: self.deduplicated.get(),
-            notification_lag: locked(&self.last_lag).map(|(lag, _)| lag),
+            notification_lag: self.last_lag.lock().map(|(lag, _)| lag),
             coordinators_active: self.active.get(),
             coordinators_spawned: self.spawned.get(),
             coordinator_worker_count: self.workers.get(),
@@ -225,7 +224,7 @@ impl Meter {
             fallback_found: self.found.get(),
             fallback_polls: self.polls.load(Relaxed),
             announcements_sent: self.announced.get(),
-            announcements_dropped: self.untold.get(),
+            announcements_dropped: self.unannounced.get(),
         }
     }
 }

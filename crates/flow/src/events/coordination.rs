@@ -1,9 +1,10 @@
-//! What the tasks of one orchestrator have in common.
+//! The shared state of the tokio tasks of an orchestrator.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use super::breaker::{BreakerState, CircuitBreaker};
@@ -13,7 +14,7 @@ use super::event::TaskReadyEvent;
 use super::router::EventRouter;
 use crate::flow::Flow;
 
-/// Coordinators at most: each is a task and a channel.
+/// The most coordinators: each is a tokio task and a channel.
 const COORDINATORS_MAX: usize = 10_000;
 
 pub(crate) struct Coordination {
@@ -22,9 +23,9 @@ pub(crate) struct Coordination {
     pub(super) router: Option<Arc<EventRouter>>,
     coordinators: Mutex<HashMap<String, Arc<NamespaceCoordinator>>>,
     pub(super) breaker: Mutex<CircuitBreaker>,
-    /// Whether it wants to hear what is announced, and whether it does.
+    /// Whether announcements are to be received, and whether the listener is connected.
     pub(super) listens: AtomicBool,
-    pub(super) hears: AtomicBool,
+    pub(super) connected: AtomicBool,
     stopped: AtomicBool,
 }
 
@@ -36,22 +37,22 @@ impl Coordination {
             coordinators: Mutex::default(),
             breaker: Mutex::new(CircuitBreaker::new(config.fallback_failures_max, config.fallback_pause)),
             listens: AtomicBool::new(false),
-            hears: AtomicBool::new(false),
+            connected: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
             config,
         }
     }
 
     pub(crate) fn is_listening(&self) -> bool {
-        self.hears.load(Relaxed)
+        self.connected.load(Relaxed)
     }
 
     pub(super) fn breaker_state(&self) -> BreakerState {
-        self.breaker.lock().unwrap_or_else(PoisonError::into_inner).state()
+        self.breaker.lock().state()
     }
 
     fn all(&self) -> MutexGuard<'_, HashMap<String, Arc<NamespaceCoordinator>>> {
-        self.coordinators.lock().unwrap_or_else(PoisonError::into_inner)
+        self.coordinators.lock()
     }
 
     pub(super) fn find(&self, namespace: &str) -> Option<Arc<NamespaceCoordinator>> {
@@ -62,7 +63,8 @@ impl Coordination {
         self.all().values().cloned().collect()
     }
 
-    /// The coordinator of a namespace; it is started if there is none. `None`: there are too many, its workers could not be started, or everything has stopped; the log tells.
+    /// The coordinator of a namespace; it is started if there is none. `None`: there are too many, its workers could
+    /// not be started, which is logged, or the orchestrator has stopped.
     pub(super) fn coordinator(&self, namespace: &str) -> Option<Arc<NamespaceCoordinator>> {
         let mut all = self.all();
         if let Some(coordinator) = all.get(namespace) {
@@ -72,7 +74,7 @@ impl Coordination {
             return None;
         }
         if all.len() >= COORDINATORS_MAX {
-            tracing::warn!(namespace, "there are {COORDINATORS_MAX} coordinators: this namespace gets none");
+            tracing::warn!(namespace, "too many coordinators (limit {COORDINATORS_MAX}): this namespace gets none");
             return None;
         }
         let worker = match start_worker(&self.flow, namespace, &self.config.pools) {
@@ -81,7 +83,7 @@ impl Coordination {
                 tracing::warn!(
                     namespace,
                     error = reveille_pg::causes(&error),
-                    "the workers of a namespace could not be started"
+                    "starting the workers of a namespace failed"
                 );
                 return None;
             }
@@ -97,7 +99,7 @@ impl Coordination {
         Some(coordinator)
     }
 
-    /// An event for the coordinator of its namespace.
+    /// Passes an event to the coordinator of its namespace.
     pub(crate) fn offer(&self, event: TaskReadyEvent, at: Option<Instant>) {
         match self.coordinator(&event.namespace) {
             Some(coordinator) => coordinator.offer(event, at),
@@ -113,9 +115,9 @@ impl Coordination {
         }
     }
 
-    /// Stops all of them, side by side; none is started any more.
+    /// Stops all coordinators concurrently; no more are started.
     pub(super) async fn stop_all(&self) {
-        self.refuse();
+        self.mark_stopped();
         let all: Vec<_> = self.all().drain().map(|(_, coordinator)| coordinator).collect();
         futures_util::future::join_all(all.iter().map(|coordinator| coordinator.stop(self.config.grace))).await;
     }
@@ -124,14 +126,14 @@ impl Coordination {
         self.stopped.load(Relaxed)
     }
 
-    /// None is started any more, and nothing else.
-    pub(super) fn refuse(&self) {
+    /// Prevents new coordinators.
+    pub(super) fn mark_stopped(&self) {
         self.stopped.store(true, Relaxed);
     }
 
-    /// None is started any more.
+    /// Prevents new coordinators, and drops the existing ones.
     pub(super) fn close(&self) {
-        self.refuse();
+        self.mark_stopped();
         self.all().clear();
     }
 }

@@ -1,4 +1,4 @@
-//! Lists of the templates that are registered.
+//! Lists of registered templates.
 
 use serde::{Deserialize, Serialize};
 use sqlx::Row;
@@ -10,29 +10,29 @@ use crate::error::{Error, Result};
 use crate::flow::Flow;
 use crate::query::list::PAGE_MAX;
 
-/// Which templates; everything that is not given does not matter.
+/// Selects templates. Fields that are not given match everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct TemplateFilter {
-    /// In which namespace,
+    /// In this namespace.
     pub namespace: Option<String>,
-    /// of which name.
+    /// With this name.
     pub name: Option<String>,
 }
 
-/// A template that is registered, in short.
+/// A registered template, without its steps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 pub struct ListedTemplate {
-    /// Its namespace,
+    /// The namespace of the template.
     pub namespace: String,
-    /// name,
+    /// The name of the template.
     pub name: String,
-    /// and version.
+    /// The version of the template.
     pub version: String,
-    /// For people: its first 1 000 characters.
+    /// The first 1 000 characters of the description.
     pub description: String,
-    /// How many steps it has.
+    /// The number of its steps.
     pub step_count: u32,
     /// When it was registered.
     #[serde(with = "rfc3339")]
@@ -40,24 +40,24 @@ pub struct ListedTemplate {
     pub created_at: OffsetDateTime,
 }
 
-/// Some templates, by namespace and name, and then in the order in which they were registered.
+/// A page of templates, ordered by namespace, name and registration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 pub struct TemplatePage {
-    /// These.
+    /// The templates of this page.
     pub templates: Vec<ListedTemplate>,
-    /// What to present for the next page; none: there are no more.
+    /// The `after` of the next page; none if this is the last.
     pub next: Option<i32>,
 }
 
 impl Flow {
-    /// A page of the templates that are registered: those after `after`, which is what the page before it said.
+    /// A page of registered templates. `after` is the `next` of the previous page.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a limit that is not between 1 and [`PAGE_MAX`]; else the database's.
+    /// [`Error::Invalid`] for a limit not between 1 and [`PAGE_MAX`]; otherwise a database error.
     pub async fn templates(&self, filter: &TemplateFilter, after: Option<i32>, limit: usize) -> Result<TemplatePage> {
         if !(1..=PAGE_MAX).contains(&limit) {
-            return Err(Error::invalid("limit", format!("it is {limit}; it must be between 1 and {PAGE_MAX}")));
+            return Err(Error::invalid("limit", format!("must be between 1 and {PAGE_MAX}, got {limit}")));
         }
         let query = || {
             sqlx::query(&self.inner.sql.list_templates)
@@ -65,7 +65,7 @@ impl Flow {
                 .bind(filter.name.as_deref())
                 .bind(after)
                 .bind(limit as i64 + 1)
-                // Planned for what is asked: a name leads straight to its templates.
+                // Plan for this filter: a name leads straight to its templates.
                 .persistent(false)
         };
         let mut rows = self.inner.db.ask("list templates", query).await?;
