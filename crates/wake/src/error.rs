@@ -73,7 +73,7 @@ impl Error {
         }
     }
 
-    /// A refusal by the database; `Closed` if the pool was closed.
+    /// The error of a permanent failure; [`Error::Closed`] if the pool was closed.
     pub(crate) fn refused(what: &Arc<str>, source: Arc<reveille_pg::Error>) -> Error {
         match *source {
             reveille_pg::Error::Closed => Error::Closed { what: what.clone() },

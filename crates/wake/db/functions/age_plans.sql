@@ -46,7 +46,7 @@ begin
     end if;
 
     new_sizes := schema_id || ' ' || array_to_string(array(
-        select table_id || ':' || floor(ln(1 + coalesce(pg_relation_size(table_id), 0) / 8192::float8) / ln(2::float8))
+        select table_id || ':' || trunc(ln(1 + coalesce(pg_relation_size(table_id), 0) / 8192::float8) / ln(2::float8))
         from unnest(table_ids) as table_id
         order by table_id
     ), ' ');

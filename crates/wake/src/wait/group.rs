@@ -1,7 +1,7 @@
 //! One group of equal waiters, as a pure state machine: begin a poll, end it, sleep.
 //!
 //! All waiters of a group are served by one poll at a time. The danger is the gap: a wake-up that arrives after the
-//! poll read the database and before its waiters sleep. So a wake-up during a poll is *remembered* from the moment the
+//! poll read the database and before its waiters sleep. So a wake-up during a poll is *remembered* from the time the
 //! poll begins ([`Group::begin_poll`]), and [`Group::end_poll`] lets no waiter sleep while one is remembered.
 //! Everything here takes the time as an argument and has no other effects, so every interleaving can be tested without
 //! a database.
@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use crate::wait::reason::Reason;
 use crate::wait::timer::earliest;
 
-/// The first pause before a poll that skipped a locked row is repeated: another claim releases its lock in a moment.
+/// The first pause before a poll that skipped a locked row is repeated: another claim usually releases its lock soon.
 const SKIPPED_FIRST: Duration = Duration::from_millis(10);
 /// The longest pause before a poll that skipped or failed is repeated: a poll a second is cheap, and a longer pause
 /// would delay work after a lock is released or a server is back.
@@ -32,7 +32,7 @@ pub(crate) const KEEP: Duration = Duration::from_secs(60);
 const WAITERS_PER_POLL: usize = 1_000;
 /// Visibility keys remembered per group; beyond it new waiters poll for themselves.
 const VISIBILITY_KEYS_MAX: usize = 4_096;
-/// A next due time is relative to the moment the poll read the database: halfway, but not later than this after it
+/// A next due time is relative to the time at which the poll read the database: halfway, but not later than this after it
 /// began. If that is too early, one more poll finds out.
 const ANSWER_TRIP: Duration = Duration::from_millis(2);
 

@@ -246,7 +246,7 @@ impl<C: Claim> Inner<C> {
             (None, _) => Some(Event::PollFoundWork),
         };
 
-        let (mut deliveries, mut refusals) = (Vec::new(), Vec::new());
+        let (mut deliveries, mut rejections) = (Vec::new(), Vec::new());
         let mut state = self.state.lock();
         let closed = state.closed;
         let Some(entry) = state.groups.get_mut(&id) else {
@@ -266,7 +266,7 @@ impl<C: Claim> Inner<C> {
         }
         for (index, error) in outcome.refused {
             let request = poll.waiters.get(index).and_then(|waiter| entry.group.remove_waiter(*waiter, now));
-            refusals.extend(request.map(|request| (request, error)));
+            rejections.extend(request.map(|request| (request, error)));
         }
         let end = match outcome.failure {
             Some(failure) => PollEnd::Failed(failure),
@@ -288,7 +288,7 @@ impl<C: Claim> Inner<C> {
                 unwanted.push(item);
             }
         }
-        state.waiters -= deliveries.len() + refusals.len() + dismissed.len();
+        state.waiters -= deliveries.len() + rejections.len() + dismissed.len();
         if let Some(event) = event {
             self.record_event(&mut state, event, now);
         }
@@ -297,7 +297,7 @@ impl<C: Claim> Inner<C> {
 
         self.deliver(&poll.request.key, deliveries);
         self.dismiss(dismissed);
-        for (request, source) in refusals {
+        for (request, source) in rejections {
             drop(request.reply.send(Err(Error::refused(&self.name, source))));
         }
         if !unwanted.is_empty() {

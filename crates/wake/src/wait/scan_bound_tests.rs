@@ -27,7 +27,7 @@ async fn expensive_full_scans_are_rare() {
 }
 
 /// With a second, short slack most polls use that one, and the wider one as often as is cheap; a poll without a full
-/// scan is told when to make the next wider one.
+/// scan answers when to make the next wider one.
 #[tokio::test(start_paused = true)]
 async fn a_short_slack_makes_wider_scans_rare() {
     let bounds = ScanBounds::short_slack();

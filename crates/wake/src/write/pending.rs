@@ -1,7 +1,7 @@
 //! Writes that wait for the next batch, and whether a batch sender must start: pure, so that every interleaving can be
 //! tested.
 //!
-//! A sender without writes stays idle for a moment, with its connection, because the next write often follows soon. The
+//! A sender without writes keeps its connection for a short time, because the next write often follows soon. The
 //! danger is the gap at its end: a write must not wait for a sender that has just ended. So writes and senders meet
 //! under one lock: a new write *resumes* one idle sender, which is then no longer idle and may not end, and a sender is
 //! idle only while no write is pending. Hence the invariant: **while a write is pending, some sender is neither idle

@@ -4,7 +4,7 @@
 //! write twice, not sending again may lose the write. So every attempt records its id with its outcomes in its own
 //! transaction, and if the answer is lost the id is *resolved*
 //! ([`BatchLog::resolve`](crate::write::log::BatchLog::resolve)): either its outcomes are recorded, or an empty record
-//! takes its place, after which that attempt can never commit. Then sending again is safe. A lease token presented by a
+//! takes the id, after which that attempt can never commit. Then sending again is safe. A lease token presented by a
 //! *second* call is still an error, because that call is another batch.
 
 use std::io;

@@ -182,7 +182,7 @@ impl<B: BatchedWrite> Inner<B> {
         }
     }
 
-    /// Whether an idle connection may be kept for a moment without another task waiting for it.
+    /// Whether an idle connection may be kept for a short time without another task waiting for it.
     fn pool_has_room(&self) -> bool {
         let pool = self.db.pool();
         pool.num_idle() > 0 || pool.size() < pool.options().get_max_connections()
