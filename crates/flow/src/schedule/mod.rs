@@ -135,8 +135,8 @@ pub struct SchedulePage {
 }
 
 /// Selects schedules. Fields that are not given match everything.
-#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
-#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema, utoipa::IntoParams))]
 #[serde(deny_unknown_fields, default)]
 #[cfg_attr(feature = "http", into_params(parameter_in = Query))]
 pub struct ScheduleFilter {
@@ -148,7 +148,7 @@ pub struct ScheduleFilter {
     pub paused: Option<bool>,
     /// Schedules after this one: the `next` of the previous page.
     #[cfg_attr(feature = "http", schema(value_type = Option<String>, format = "uuid"))]
-    #[param(value_type = Option<String>, format = "uuid")]
+    #[cfg_attr(feature = "http", param(value_type = Option<String>, format = "uuid"))]
     pub after: Option<Uuid>,
     /// The most schedules of the page.
     pub limit: Option<u32>,
