@@ -79,3 +79,8 @@ pub use template::{
 };
 pub use templates::{ListedTemplate, TemplateFilter, TemplatePage};
 pub use worker::{Answer, Handled, Handler, Handlers, Signal, Step, Worker, WorkerBuilder, WorkerCounts};
+
+// The program in the README compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
