@@ -1,77 +1,70 @@
 -- What the migrations and functions lead to, as the server describes it. Made by a test: do not edit.
 
-create type {schema}.finished_activity as (
-    instance_id text,
-    id bigint,
-    lock_token uuid,
-    repeated boolean,
-    receiver text,
-    work_item text
+create type {schema}.finished_activities as (
+    instance_ids text[],
+    ids bigint[],
+    lock_tokens uuid[],
+    repeated boolean[],
+    receivers text[],
+    work_items text[]
 );
 
-create type {schema}.finished_turn as (
-    instance_id text,
-    lock_token uuid,
-    repeated boolean,
-    execution_id bigint,
-    first_event_id bigint,
-    orchestration_name text,
-    orchestration_version text,
-    parent_instance_id text,
-    pinned_version bigint,
-    status text,
-    output text,
-    changes_custom_status boolean,
-    custom_status text,
-    clears_keys boolean
+create type {schema}.finished_turns as (
+    instance_ids text[],
+    lock_tokens uuid[],
+    repeated boolean[],
+    execution_ids bigint[],
+    first_event_ids bigint[],
+    last_event_ids bigint[],
+    event_counts integer[],
+    events text[],
+    orchestration_names text[],
+    orchestration_versions text[],
+    parent_instance_ids text[],
+    pinned_versions bigint[],
+    statuses text[],
+    outputs text[],
+    changes_custom_status boolean[],
+    custom_statuses text[],
+    clears_keys boolean[]
 );
 
-create type {schema}.orchestration_message as (
-    instance_id text,
-    delay_ms bigint,
-    work_item text
+create type {schema}.orchestration_messages as (
+    instance_ids text[],
+    delays_ms bigint[],
+    work_items text[]
 );
 
-create type {schema}.turn_activity as (
-    turn integer,
-    instance_id text,
-    execution_id bigint,
-    activity_id bigint,
-    tag_queue text,
-    session_id text,
-    work_item text
+create type {schema}.turn_activities as (
+    turns integer[],
+    instance_ids text[],
+    execution_ids bigint[],
+    activity_ids bigint[],
+    tag_queues text[],
+    session_ids text[],
+    work_items text[]
 );
 
-create type {schema}.turn_cancellation as (
-    turn integer,
-    instance_id text,
-    execution_id bigint,
-    activity_id bigint
+create type {schema}.turn_cancellations as (
+    turns integer[],
+    instance_ids text[],
+    execution_ids bigint[],
+    activity_ids bigint[]
 );
 
-create type {schema}.turn_events as (
-    turn integer,
-    instance_id text,
-    execution_id bigint,
-    event_id bigint,
-    last_event_id bigint,
-    event_count integer,
-    events text
+create type {schema}.turn_key_changes as (
+    turns integer[],
+    instance_ids text[],
+    keys text[],
+    "values" text[],
+    last_updated_at_ms bigint[]
 );
 
-create type {schema}.turn_key_change as (
-    turn integer,
-    instance_id text,
-    key text,
-    value text,
-    last_updated_at_ms bigint
-);
-
-create type {schema}.turn_message as (
-    turn integer,
-    instance_id text,
-    delay_ms bigint,
-    work_item text
+create type {schema}.turn_messages as (
+    turns integer[],
+    instance_ids text[],
+    delays_ms bigint[],
+    work_items text[]
 );
 
 create sequence {schema}.generation as bigint increment 1 minvalue 1 maxvalue 9223372036854775807 start 1 cache 1;
@@ -224,11 +217,11 @@ CREATE OR REPLACE FUNCTION {schema}.abandon_work(batch_id uuid, channels text[],
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off';
 
-CREATE OR REPLACE FUNCTION {schema}.ack_instances(patient boolean, turns {schema}.finished_turn[], events {schema}.turn_events[], activities {schema}.turn_activity[], cancellations {schema}.turn_cancellation[], messages {schema}.turn_message[], key_changes {schema}.turn_key_change[])
+CREATE OR REPLACE FUNCTION {schema}.ack_instances(patient boolean, turns {schema}.finished_turns, activities {schema}.turn_activities, cancellations {schema}.turn_cancellations, messages {schema}.turn_messages, key_changes {schema}.turn_key_changes)
  RETURNS text[]
  LANGUAGE plpgsql;
 
-CREATE OR REPLACE FUNCTION {schema}.ack_work(patient boolean, finished_activities {schema}.finished_activity[])
+CREATE OR REPLACE FUNCTION {schema}.ack_work(patient boolean, finished {schema}.finished_activities)
  RETURNS text[]
  LANGUAGE plpgsql;
 
@@ -256,7 +249,7 @@ CREATE OR REPLACE FUNCTION {schema}.claim_work(tag_queues text[], lease_ms bigin
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off';
 
-CREATE OR REPLACE FUNCTION {schema}.commit(batch_id uuid, channels text[], payloads text[], patient boolean, turns {schema}.finished_turn[], events {schema}.turn_events[], activities {schema}.turn_activity[], cancellations {schema}.turn_cancellation[], turn_messages {schema}.turn_message[], key_changes {schema}.turn_key_change[], finished_activities {schema}.finished_activity[], messages {schema}.orchestration_message[])
+CREATE OR REPLACE FUNCTION {schema}.commit(batch_id uuid, channels text[], payloads text[], patient boolean, turns {schema}.finished_turns, activities {schema}.turn_activities, cancellations {schema}.turn_cancellations, turn_messages {schema}.turn_messages, key_changes {schema}.turn_key_changes, finished_activities {schema}.finished_activities, messages {schema}.orchestration_messages)
  RETURNS TABLE(outcomes text[], backend integer)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
@@ -271,7 +264,7 @@ CREATE OR REPLACE FUNCTION {schema}.delete_instances(ids text[], force boolean, 
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own';
 
-CREATE OR REPLACE FUNCTION {schema}.enqueue(messages {schema}.orchestration_message[])
+CREATE OR REPLACE FUNCTION {schema}.enqueue(messages {schema}.orchestration_messages)
  RETURNS void
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own';

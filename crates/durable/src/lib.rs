@@ -29,3 +29,8 @@ pub use config::{AggressiveOn, LongPollConfig, Migrations, Options, Strategy};
 pub use error::{Error, Result};
 pub use observe::{METRICS, Metric};
 pub use provider::PostgresProvider;
+
+// The program in the README compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

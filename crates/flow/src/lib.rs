@@ -73,3 +73,8 @@ pub use template::{
     NAME_MAX, PublishWhen, PublishedEvent, Retry, STEPS_MAX, StalenessAction, StepDefinition, StepKind, Template,
 };
 pub use worker::{Handled, Handler, HandlerOutput, Handlers, Signal, Step, Worker, WorkerBuilder, WorkerCounts};
+
+// The program in the README compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

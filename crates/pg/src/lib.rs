@@ -53,3 +53,8 @@ pub use log_limit::LogLimit;
 pub use migrate::{Component, Function, Migration, Migrator};
 pub use pool::{Database, OLDEST_SERVER, Options, Session, within};
 pub use schema::{MAX_IDENTIFIER_BYTES, Schema, Sql};
+
+// The program in the README compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -47,3 +47,8 @@ pub use queues::{Options, Queues};
 pub use storage::encryption::KeyId;
 pub use storage::retention::{Housekeeping, RetentionOptions};
 pub use transaction::{Done, Operation};
+
+// The program in the README compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -16,12 +16,11 @@
 -- Cost:  mostly the start of statements, so each part runs only if there is something for it.
 create or replace function {schema}.ack_instances(
     patient       boolean,
-    turns         {schema}.finished_turn[],
-    events        {schema}.turn_events[],
-    activities    {schema}.turn_activity[],
-    cancellations {schema}.turn_cancellation[],
-    messages      {schema}.turn_message[],
-    key_changes   {schema}.turn_key_change[]
+    turns         {schema}.finished_turns,
+    activities    {schema}.turn_activities,
+    cancellations {schema}.turn_cancellations,
+    messages      {schema}.turn_messages,
+    key_changes   {schema}.turn_key_changes
 ) returns text[]
 language plpgsql
 as $$
@@ -40,12 +39,13 @@ begin
     -- 1. A write that is sent alone waits for locks.
     if patient then
         perform from {schema}.instance_locks lease
-        where lease.instance_id = any (array(select turn.instance_id from unnest(turns) as turn))
+        where lease.instance_id = any (turns.instance_ids)
         order by lease.instance_id
         for update;
 
         perform from (
-            select * from unnest(cancellations) as cancelled
+            select * from unnest(cancellations.instance_ids, cancellations.execution_ids, cancellations.activity_ids)
+                          as cancelled (instance_id, execution_id, activity_id)
             order by cancelled.instance_id, cancelled.execution_id, cancelled.activity_id
         ) as cancelled
         cross join lateral (
@@ -59,7 +59,7 @@ begin
 
     -- 2. Lock the leases and decide each turn.
     with decided as materialized (
-        select turn.ordinality as position,
+        select turn.position,
                locked.tid,
                case
                    when locked.tid is null and lease.instance_id is not null then null
@@ -81,7 +81,14 @@ begin
                    -- Events after the end of an execution change its event count.
                    or coalesce(execution.has_ended, false) and turn.first_event_id is not null as changes,
                turn.clears_keys
-        from unnest(turns) with ordinality as turn
+        from unnest(
+            turns.instance_ids, turns.lock_tokens, turns.repeated, turns.execution_ids, turns.first_event_ids,
+            turns.orchestration_names, turns.pinned_versions, turns.statuses, turns.changes_custom_status,
+            turns.clears_keys
+        ) with ordinality as turn (
+            instance_id, lock_token, repeated, execution_id, first_event_id,
+            orchestration_name, pinned_version, status, changes_custom_status, clears_keys, position
+        )
         left join lateral (
             select lease.instance_id from {schema}.instance_locks lease
             where lease.instance_id = turn.instance_id
@@ -108,10 +115,12 @@ begin
     from decided;
 
     -- 3. Cancel activities. A turn is sent again alone if another transaction has locked one of its activities.
-    if cardinality(cancellations) > 0 then
+    if cardinality(cancellations.turns) > 0 then
         with target as materialized (
             select cancelled.turn, locked.tid
-            from unnest(cancellations) as cancelled
+            from unnest(
+                cancellations.turns, cancellations.instance_ids, cancellations.execution_ids, cancellations.activity_ids
+            ) as cancelled (turn, instance_id, execution_id, activity_id)
             cross join lateral (
                 select activity.id from {schema}.worker_queue activity
                 where activity.instance_id = cancelled.instance_id
@@ -167,17 +176,19 @@ begin
         ))
     )
     insert into {schema}.history (instance_id, execution_id, event_id, last_event_id, event_count, events)
-    select appended.instance_id, appended.execution_id, appended.event_id, appended.last_event_id,
-           appended.event_count, appended.events
-    from unnest(events) as appended
-    where accepted[appended.turn];
+    select turn.instance_id, turn.execution_id, turn.first_event_id, turn.last_event_id, turn.event_count, turn.events
+    from unnest(
+        accepted, turns.instance_ids, turns.execution_ids, turns.first_event_ids, turns.last_event_ids,
+        turns.event_counts, turns.events
+    ) as turn (accepted, instance_id, execution_id, first_event_id, last_event_id, event_count, events)
+    where turn.accepted and turn.first_event_id is not null;
 
     -- 5. Begin executions. The messages that waited for the start of an instance become due.
     if any_begins then
         insert into {schema}.executions (instance_id, execution_id)
         select turn.instance_id, turn.execution_id
-        from unnest(turns) with ordinality as turn
-        where accepted[turn.ordinality]
+        from unnest(accepted, turns.instance_ids, turns.execution_ids) as turn (accepted, instance_id, execution_id)
+        where turn.accepted
         on conflict do nothing;
 
         with begun as (
@@ -187,8 +198,14 @@ begin
             )
             select turn.instance_id, turn.orchestration_name, turn.orchestration_version, turn.parent_instance_id,
                    turn.execution_id, turn.pinned_version
-            from unnest(turns) with ordinality as turn
-            where accepted[turn.ordinality]
+            from unnest(
+                accepted, turns.instance_ids, turns.execution_ids, turns.orchestration_names,
+                turns.orchestration_versions, turns.parent_instance_ids, turns.pinned_versions
+            ) as turn (
+                accepted, instance_id, execution_id, orchestration_name,
+                orchestration_version, parent_instance_id, pinned_version
+            )
+            where turn.accepted
               and turn.orchestration_name is not null
               and turn.orchestration_version is not null
             on conflict (instance_id) do update
@@ -229,10 +246,7 @@ begin
             end
             order by turn.position)
         into outcomes
-        from (
-            select turn.instance_id, outcomes[turn.ordinality] as outcome, turn.ordinality as position
-            from unnest(turns) with ordinality as turn
-        ) as turn
+        from unnest(outcomes, turns.instance_ids) with ordinality as turn (outcome, instance_id, position)
         left join begun on begun.instance_id = turn.instance_id;
     end if;
 
@@ -257,13 +271,19 @@ begin
             end,
             custom_status_version = instance.custom_status_version + turn.changes_custom_status::int,
             updated_at = now()
-        from unnest(turns) with ordinality as turn
+        from unnest(
+            accepted, turns.instance_ids, turns.execution_ids, turns.pinned_versions, turns.statuses,
+            turns.changes_custom_status, turns.custom_statuses
+        ) as turn (
+            accepted, instance_id, execution_id, pinned_version, status,
+            changes_custom_status, custom_status
+        )
         cross join lateral (
             select target.ctid as tid from {schema}.instances target
             where target.instance_id = turn.instance_id
             offset 0
         ) as target
-        where accepted[turn.ordinality]
+        where turn.accepted
           and instance.ctid = target.tid
           and (turn.execution_id > instance.current_execution_id
                or turn.status is not null
@@ -287,43 +307,51 @@ begin
                     where history.instance_id = turn.instance_id and history.execution_id = turn.execution_id
                 )
             end
-        from unnest(turns) with ordinality as turn
+        from unnest(
+            accepted, turns.instance_ids, turns.execution_ids, turns.first_event_ids, turns.statuses, turns.outputs
+        ) as turn (accepted, instance_id, execution_id, first_event_id, status, output)
         cross join lateral (
             select target.ctid as tid from {schema}.executions target
             where target.instance_id = turn.instance_id and target.execution_id = turn.execution_id
             offset 0
         ) as target
-        where accepted[turn.ordinality]
+        where turn.accepted
           and execution.ctid = target.tid
           and (turn.status is not null or execution.event_count is not null and turn.first_event_id is not null);
     end if;
 
     -- 8. Send activities and messages, a microsecond apart, so that the order by due time is the order given.
-    if cardinality(activities) > 0 then
+    if cardinality(activities.turns) > 0 then
         insert into {schema}.worker_queue (
             visible_at, execution_id, activity_id, tag_queue, instance_id, session_id, work_item
         )
-        select now() + activity.ordinality * interval '1 us', activity.execution_id, activity.activity_id,
+        select now() + activity.position * interval '1 us', activity.execution_id, activity.activity_id,
                activity.tag_queue, activity.instance_id, activity.session_id, activity.work_item
-        from unnest(activities) with ordinality as activity
+        from unnest(
+            activities.turns, activities.instance_ids, activities.execution_ids, activities.activity_ids,
+            activities.tag_queues, activities.session_ids, activities.work_items
+        ) with ordinality as activity (
+            turn, instance_id, execution_id, activity_id, tag_queue, session_id, work_item, position
+        )
         where accepted[activity.turn]
-        order by activity.ordinality;
+        order by activity.position;
     end if;
-    if cardinality(messages) > 0 then
+    if cardinality(messages.turns) > 0 then
         insert into {schema}.orchestrator_queue (instance_id, visible_at, work_item)
         select message.instance_id,
-               now() + message.delay_ms * interval '1 ms' + message.ordinality * interval '1 us',
+               now() + message.delay_ms * interval '1 ms' + message.position * interval '1 us',
                message.work_item
-        from unnest(messages) with ordinality as message
+        from unnest(messages.turns, messages.instance_ids, messages.delays_ms, messages.work_items) with ordinality
+             as message (turn, instance_id, delay_ms, work_item, position)
         where accepted[message.turn]
-        order by message.ordinality;
+        order by message.position;
     end if;
 
     -- 9. Change keys. Clearing removes every key from before the turn; then the keys that the turn set are written.
     if any_clears then
         insert into {schema}.kv_delta (instance_id, key, value, last_updated_at_ms)
         select existing.instance_id, existing.key, null, now_ms
-        from unnest(turns) with ordinality as turn
+        from unnest(accepted, turns.instance_ids, turns.clears_keys) as turn (accepted, instance_id, clears_keys)
         cross join lateral (
             select stored.instance_id, stored.key from {schema}.kv_store stored
             where stored.instance_id = turn.instance_id
@@ -331,14 +359,17 @@ begin
             select changed.instance_id, changed.key from {schema}.kv_delta changed
             where changed.instance_id = turn.instance_id
         ) as existing
-        where accepted[turn.ordinality] and turn.clears_keys
+        where turn.accepted and turn.clears_keys
         on conflict (instance_id, key) do update
         set value = null, last_updated_at_ms = excluded.last_updated_at_ms;
     end if;
-    if cardinality(key_changes) > 0 then
+    if cardinality(key_changes.turns) > 0 then
         insert into {schema}.kv_delta (instance_id, key, value, last_updated_at_ms)
         select change.instance_id, change.key, change.value, coalesce(change.last_updated_at_ms, now_ms)
-        from unnest(key_changes) as change
+        from unnest(
+            key_changes.turns, key_changes.instance_ids, key_changes.keys, key_changes.values,
+            key_changes.last_updated_at_ms
+        ) as change (turn, instance_id, key, value, last_updated_at_ms)
         where accepted[change.turn]
         on conflict (instance_id, key) do update
         set value = excluded.value, last_updated_at_ms = excluded.last_updated_at_ms;
@@ -347,8 +378,9 @@ begin
     -- 10. The key changes of an execution that has ended move to the store.
     if any_changes then
         ended := array(
-            select turn.instance_id from unnest(turns) with ordinality as turn
-            where accepted[turn.ordinality] and turn.status <> 'Running'
+            select turn.instance_id
+            from unnest(accepted, turns.instance_ids, turns.statuses) as turn (accepted, instance_id, status)
+            where turn.accepted and turn.status <> 'Running'
         );
         if exists (select from {schema}.kv_delta changed where changed.instance_id = any (ended)) then
             delete from {schema}.kv_store stored

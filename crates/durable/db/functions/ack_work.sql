@@ -2,7 +2,7 @@
 -- Outcomes, one per activity: `ok`; `gone`: cancelled, acked before or claimed again; `expired`: the lease has expired;
 -- null: another transaction has locked the row, so the write is sent again alone. Decided from the locked row only.
 create or replace function {schema}.ack_work(
-    patient boolean, finished_activities {schema}.finished_activity[]
+    patient boolean, finished {schema}.finished_activities
 ) returns text[]
 language plpgsql
 as $$
@@ -13,36 +13,38 @@ declare
 begin
     if patient then
         perform from (
-            select * from unnest(finished_activities) as finished order by finished.instance_id, finished.id
-        ) as finished
+            select * from unnest(finished.instance_ids, finished.ids) as ack (instance_id, id)
+            order by ack.instance_id, ack.id
+        ) as ack
         cross join lateral (
             select from {schema}.worker_queue activity
-            where activity.instance_id = finished.instance_id and activity.id = finished.id
+            where activity.instance_id = ack.instance_id and activity.id = ack.id
             for update
         ) as activity;
     end if;
 
     with decided as materialized (
-        select finished.ordinality as position,
+        select ack.position,
                locked.session_id,
                locked.tid,
                case
                    when locked.tid is null and activity.id is not null then null
                    when locked.tid is null then 'gone'
-                   when locked.lock_token is distinct from finished.lock_token or finished.repeated then 'gone'
+                   when locked.lock_token is distinct from ack.lock_token or ack.repeated then 'gone'
                    when locked.locked_until <= clock_timestamp() then 'expired'
                    else 'ok'
                end as outcome
-        from unnest(finished_activities) with ordinality as finished
+        from unnest(finished.instance_ids, finished.ids, finished.lock_tokens, finished.repeated) with ordinality
+             as ack (instance_id, id, lock_token, repeated, position)
         left join lateral (
             select activity.id from {schema}.worker_queue activity
-            where activity.instance_id = finished.instance_id and activity.id = finished.id
+            where activity.instance_id = ack.instance_id and activity.id = ack.id
             offset 0
         ) as activity on true
         left join lateral (
             select activity.lock_token, activity.locked_until, activity.session_id, activity.ctid as tid
             from {schema}.worker_queue activity
-            where activity.instance_id = finished.instance_id and activity.id = finished.id
+            where activity.instance_id = ack.instance_id and activity.id = ack.id
             for update skip locked
         ) as locked on true
     )
@@ -60,10 +62,11 @@ begin
             delete from {schema}.worker_queue activity where activity.ctid = any (tids)
         )
         insert into {schema}.orchestrator_queue (instance_id, visible_at, work_item)
-        select finished.receiver, now() + finished.ordinality * interval '1 us', finished.work_item
-        from unnest(finished_activities) with ordinality as finished
-        where outcomes[finished.ordinality] = 'ok' and finished.work_item is not null
-        order by finished.ordinality;
+        select ack.receiver, now() + ack.position * interval '1 us', ack.work_item
+        from unnest(outcomes, finished.receivers, finished.work_items) with ordinality
+             as ack (outcome, receiver, work_item, position)
+        where ack.outcome = 'ok' and ack.work_item is not null
+        order by ack.position;
     end if;
 
     if sessions is not null then

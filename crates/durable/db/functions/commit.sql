@@ -8,14 +8,13 @@ create or replace function {schema}.commit(
     channels            text[],
     payloads            text[],
     patient             boolean,
-    turns               {schema}.finished_turn[],
-    events              {schema}.turn_events[],
-    activities          {schema}.turn_activity[],
-    cancellations       {schema}.turn_cancellation[],
-    turn_messages       {schema}.turn_message[],
-    key_changes         {schema}.turn_key_change[],
-    finished_activities {schema}.finished_activity[],
-    messages            {schema}.orchestration_message[]
+    turns               {schema}.finished_turns,
+    activities          {schema}.turn_activities,
+    cancellations       {schema}.turn_cancellations,
+    turn_messages       {schema}.turn_messages,
+    key_changes         {schema}.turn_key_changes,
+    finished_activities {schema}.finished_activities,
+    messages            {schema}.orchestration_messages
 ) returns table (outcomes text[], backend integer)
 language plpgsql
 set search_path = reveille_own
@@ -26,16 +25,16 @@ begin
         perform set_config('lock_timeout', '1s', true);
     end if;
     outcomes := '{}';
-    if cardinality(turns) > 0 then
+    if cardinality(turns.instance_ids) > 0 then
         outcomes := {schema}.ack_instances(
-            patient, turns, events, activities, cancellations, turn_messages, key_changes);
+            patient, turns, activities, cancellations, turn_messages, key_changes);
     end if;
-    if cardinality(finished_activities) > 0 then
+    if cardinality(finished_activities.ids) > 0 then
         outcomes := outcomes || {schema}.ack_work(patient, finished_activities);
     end if;
-    if cardinality(messages) > 0 then
+    if cardinality(messages.instance_ids) > 0 then
         perform {schema}.enqueue(messages);
-        outcomes := outcomes || array_fill('ok'::text, array[cardinality(messages)]);
+        outcomes := outcomes || array_fill('ok'::text, array[cardinality(messages.instance_ids)]);
     end if;
     backend := {schema}.finish_batch(batch_id, outcomes, channels, payloads);
     return next;

@@ -1,82 +1,76 @@
--- The arguments of `commit`: arrays of these rows. The statement builds them from one array per column, because the
--- binary protocol needs the type ids of composites, which differ between databases. In the parts of a turn, `turn` is
--- the position of the turn in the batch, from 1.
+-- The arguments of `commit`. Each type holds rows as columns, one array per column. An array of composite rows would
+-- cost more: the client cannot send it, because the binary protocol needs the type's id, which differs between
+-- databases, and building it in the statement takes 15 µs, or 150 µs if the statement is not prepared. In the parts of
+-- a turn, `turns` has the position of the turn in the batch, from 1.
 
--- A turn to ack.
-create type {schema}.finished_turn as (
-    instance_id           text,
-    lock_token            uuid,
+-- Turns to ack.
+create type {schema}.finished_turns as (
+    instance_ids           text[],
+    lock_tokens            uuid[],
     -- An earlier write of the same batch has the same token.
-    repeated              boolean,
-    execution_id          bigint,
-    -- Null: the turn appends no events.
-    first_event_id        bigint,
+    repeated               boolean[],
+    execution_ids          bigint[],
+    -- The events that the turn appends, a row of `history`. Null: none.
+    first_event_ids        bigint[],
+    last_event_ids         bigint[],
+    event_counts           integer[],
+    events                 text[],
     -- Name, version and parent: set if the turn begins an execution.
-    orchestration_name    text,
-    orchestration_version text,
-    parent_instance_id    text,
-    pinned_version        bigint,
+    orchestration_names    text[],
+    orchestration_versions text[],
+    parent_instance_ids    text[],
+    pinned_versions        bigint[],
     -- Null: unchanged.
-    status                text,
-    output                text,
-    changes_custom_status boolean,
-    custom_status         text,
-    clears_keys           boolean
+    statuses               text[],
+    outputs                text[],
+    changes_custom_status  boolean[],
+    custom_statuses        text[],
+    clears_keys            boolean[]
 );
--- The events that a turn appends: a row of `history`.
-create type {schema}.turn_events as (
-    turn          integer,
-    instance_id   text,
-    execution_id  bigint,
-    event_id      bigint,
-    last_event_id bigint,
-    event_count   integer,
-    events        text
+-- Activities that turns schedule.
+create type {schema}.turn_activities as (
+    turns         integer[],
+    instance_ids  text[],
+    execution_ids bigint[],
+    activity_ids  bigint[],
+    tag_queues    text[],
+    session_ids   text[],
+    work_items    text[]
 );
--- An activity that a turn schedules.
-create type {schema}.turn_activity as (
-    turn         integer,
-    instance_id  text,
-    execution_id bigint,
-    activity_id  bigint,
-    tag_queue    text,
-    session_id   text,
-    work_item    text
+-- Activities that turns cancel.
+create type {schema}.turn_cancellations as (
+    turns         integer[],
+    instance_ids  text[],
+    execution_ids bigint[],
+    activity_ids  bigint[]
 );
--- An activity that a turn cancels.
-create type {schema}.turn_cancellation as (
-    turn         integer,
-    instance_id  text,
-    execution_id bigint,
-    activity_id  bigint
+-- Messages that turns send.
+create type {schema}.turn_messages as (
+    turns        integer[],
+    instance_ids text[],
+    delays_ms    bigint[],
+    work_items   text[]
 );
--- A message that a turn sends.
-create type {schema}.turn_message as (
-    turn        integer,
-    instance_id text,
-    delay_ms    bigint,
-    work_item   text
+-- Keys that turns set or, if the value is null, remove.
+create type {schema}.turn_key_changes as (
+    turns              integer[],
+    instance_ids       text[],
+    keys               text[],
+    values             text[],
+    last_updated_at_ms bigint[]
 );
--- A key that a turn sets or, if the value is null, removes.
-create type {schema}.turn_key_change as (
-    turn               integer,
-    instance_id        text,
-    key                text,
-    value              text,
-    last_updated_at_ms bigint
+-- Activities to ack, each with the message that tells its result to an instance, if any.
+create type {schema}.finished_activities as (
+    instance_ids text[],
+    ids          bigint[],
+    lock_tokens  uuid[],
+    repeated     boolean[],
+    receivers    text[],
+    work_items   text[]
 );
--- An activity to ack, and the message with its result to the instance, if any.
-create type {schema}.finished_activity as (
-    instance_id text,
-    id          bigint,
-    lock_token  uuid,
-    repeated    boolean,
-    receiver    text,
-    work_item   text
-);
--- A message that is not sent by a turn.
-create type {schema}.orchestration_message as (
-    instance_id text,
-    delay_ms    bigint,
-    work_item   text
+-- Messages that are not sent by turns.
+create type {schema}.orchestration_messages as (
+    instance_ids text[],
+    delays_ms    bigint[],
+    work_items   text[]
 );

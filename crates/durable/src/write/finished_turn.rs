@@ -112,13 +112,12 @@ impl FinishedTurn {
     }
 }
 
-/// Binds turns as the columns of the composite types of the statement `commit`, in its order. The parts of a turn carry
-/// the position of the turn, from 1.
+/// Binds turns as the columns that the statement `commit` takes, in its order. The parts of a turn carry the position of
+/// the turn, from 1.
 pub(super) fn bind<'q>(query: Bound<'q>, turns: &[&'q FinishedTurn]) -> Bound<'q> {
     let sent_again = turns.iter().filter(|turn| turn.sent.swap(true, Ordering::Relaxed)).count();
     observe::retried(sent_again);
     let query = bind_turns(query, turns);
-    let query = bind_events(query, turns);
     let query = bind_activities(query, turns);
     let query = bind_cancellations(query, turns);
     let query = bind_messages(query, turns);
@@ -139,12 +138,16 @@ fn column<P, T>(parts: &[P], of: impl Fn(&P) -> T) -> Vec<T> {
 }
 
 fn bind_turns<'q>(query: Bound<'q>, turns: &[&'q FinishedTurn]) -> Bound<'q> {
+    let events = column(turns, |turn| turn.events.as_ref());
     query
         .bind(column(turns, |turn| turn.token.instance.as_str()))
         .bind(column(turns, |turn| turn.token.fence))
         .bind(repeated(turns.iter().map(|turn| turn.token.fence)))
         .bind(column(turns, |turn| turn.execution))
-        .bind(column(turns, |turn| turn.events.as_ref().map(|events| events.first)))
+        .bind(column(&events, |events| events.map(|events| events.first)))
+        .bind(column(&events, |events| events.map(|events| events.last)))
+        .bind(column(&events, |events| events.map(|events| events.count)))
+        .bind(column(&events, |events| events.map(|events| events.json.as_str())))
         .bind(column(turns, |turn| turn.name.as_deref()))
         .bind(column(turns, |turn| turn.version.as_deref()))
         .bind(column(turns, |turn| turn.parent.as_deref()))
@@ -154,18 +157,6 @@ fn bind_turns<'q>(query: Bound<'q>, turns: &[&'q FinishedTurn]) -> Bound<'q> {
         .bind(column(turns, |turn| turn.custom_status.is_some()))
         .bind(column(turns, |turn| turn.custom_status.as_ref().and_then(Option::as_deref)))
         .bind(column(turns, |turn| turn.keys.cleared))
-}
-
-fn bind_events<'q>(query: Bound<'q>, turns: &[&'q FinishedTurn]) -> Bound<'q> {
-    let events = parts(turns, |turn| &turn.events);
-    query
-        .bind(column(&events, |(position, ..)| *position))
-        .bind(column(&events, |(_, turn, _)| turn.token.instance.as_str()))
-        .bind(column(&events, |(_, turn, _)| turn.execution))
-        .bind(column(&events, |(.., events)| events.first))
-        .bind(column(&events, |(.., events)| events.last))
-        .bind(column(&events, |(.., events)| events.count))
-        .bind(column(&events, |(.., events)| events.json.as_str()))
 }
 
 fn bind_activities<'q>(query: Bound<'q>, turns: &[&'q FinishedTurn]) -> Bound<'q> {

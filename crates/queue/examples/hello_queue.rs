@@ -1,7 +1,7 @@
 //! Pushes three orders and consumes them with a handler.
 //!
 //! ```text
-//! $ DATABASE_URL=postgres://localhost/postgres cargo run -p reveille-queue --example hello_world
+//! $ DATABASE_URL=postgres://localhost/postgres cargo run -p reveille-queue --example hello_queue
 //! order 1
 //! order 2
 //! order 3
