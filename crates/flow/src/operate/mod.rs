@@ -135,6 +135,7 @@ pub struct Cancelled {
 
 /// Why an operation is not allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Obstacle {
     /// The state of the step.
     #[error("it is {0}")]
