@@ -213,7 +213,7 @@ fn steps_before(to: StepState) -> Vec<&'static str> {
     STEPS.iter().filter(|(_, from)| may(*from)).map(|(word, _)| *word).collect()
 }
 
-/// The same for a task. Any state that is not terminal stands for an open task.
+/// The same for a task. An open task is represented by a state that is not terminal.
 fn tasks_before(to: TaskState) -> Vec<&'static str> {
     let open = [(OPEN, TaskState::StepsInProcess)];
     let all = open.iter().chain(ENDED_TASKS);
