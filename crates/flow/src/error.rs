@@ -8,6 +8,7 @@ use crate::template::schema::SchemaError;
 
 /// The error of this crate.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// A parameter is invalid. Nothing was changed; correct it.
     #[error("invalid parameter `{what}`: {reason}")]

@@ -94,6 +94,7 @@ pub struct ReportedStep {
 
 /// Why a report is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Refused {
     /// The worker does not hold the step any more: the lease ended, or an operator or a cancelled task took it away.
     /// The result must not be used.

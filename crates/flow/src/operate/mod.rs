@@ -137,6 +137,7 @@ pub struct Cancelled {
 
 /// Why an operation is not allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Obstacle {
     /// The state of the step.
     #[error("it is {0}")]
@@ -214,7 +215,7 @@ fn steps_before(to: StepState) -> Vec<&'static str> {
     STEPS.iter().filter(|(_, from)| may(*from)).map(|(word, _)| *word).collect()
 }
 
-/// The same for a task. Any state that is not terminal stands for an open task.
+/// The same for a task. An open task is represented by a state that is not terminal.
 fn tasks_before(to: TaskState) -> Vec<&'static str> {
     let open = [(OPEN, TaskState::StepsInProcess)];
     let all = open.iter().chain(ENDED_TASKS);

@@ -26,7 +26,7 @@ pub(crate) const RETENTION_MAX: u64 = 100 * 366 * 86_400;
 
 /// The default retention of complete, cancelled and resolved tasks, in seconds: 30 days.
 pub const RETENTION_DEFAULT: u64 = 30 * 86_400;
-/// The default retention of failed tasks, in seconds: 90 days, because an operator has to look at them.
+/// The default retention of failed tasks, in seconds: 90 days, because an operator must investigate them.
 pub const FAILED_RETENTION_DEFAULT: u64 = 90 * 86_400;
 
 /// Checks a retention.
@@ -50,7 +50,7 @@ impl Flow {
         let mut total: i64 = 0;
         loop {
             let query = || sqlx::query(&self.inner.sql.prune_tasks).bind(TASKS_MAX).bind(ROWS_MAX);
-            let rows = self.inner.db.ask("remove tasks that are not kept any longer", query).await?;
+            let rows = self.inner.db.ask("remove tasks whose retention is over", query).await?;
             let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
             total += i64::from(row.try_get::<i32, _>("removed")?);
             if !row.try_get::<bool, _>("more")? {

@@ -171,9 +171,9 @@ async fn a_request_is_checked() {
     flow.task().await;
     let cancel = request(filter(), BulkOperation::CancelTask);
     for (wrong, reason) in [
-        (request(BulkFilter::default(), BulkOperation::CancelTask), "filter: it is empty"),
-        (BulkRequest { limit: 0, ..cancel.clone() }, "limit: it is 0"),
-        (BulkRequest { limit: 1_001, ..cancel.clone() }, "limit: it is 1001"),
+        (request(BulkFilter::default(), BulkOperation::CancelTask), "filter: must not be empty"),
+        (BulkRequest { limit: 0, ..cancel.clone() }, "limit: must be between 1 and 1000, got 0"),
+        (BulkRequest { limit: 1_001, ..cancel.clone() }, "limit: must be between 1 and 1000, got 1001"),
         (request(BulkFilter { namespace: Some("\0".to_owned()), ..filter() }, cancel.operation.clone()), "namespace: "),
         (request(BulkFilter { tasks: Some(vec![Uuid::nil(); 1_001]), ..filter() }, cancel.operation), "tasks: "),
     ] {

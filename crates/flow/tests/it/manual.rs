@@ -307,9 +307,9 @@ async fn what_cannot_be_done_says_why() {
     let error = flow.operate(nobody, "a", Operation::ResolveManually, who()).await.expect_err("no task");
     assert!(matches!(error, Error::NoTask { task } if task == nobody), "{error}");
     for (who, what) in [
-        (Operator { name: String::new(), reason: None }, "name: it is empty"),
-        (Operator { name: "a\0".to_owned(), reason: None }, "name: it contains a NUL"),
-        (Operator { reason: Some("x".repeat(2_001)), ..who() }, "reason: it has 2001 characters"),
+        (Operator { name: String::new(), reason: None }, "name: must not be empty"),
+        (Operator { name: "a\0".to_owned(), reason: None }, "name: must not contain NUL"),
+        (Operator { reason: Some("x".repeat(2_001)), ..who() }, "reason: must have at most 2000 characters, got 2001"),
     ] {
         let error = flow.operate(task, "b", Operation::ResolveManually, who).await.expect_err(what).to_string();
         assert!(error.replace('`', "").starts_with(&format!("invalid parameter {what}")), "{error}");

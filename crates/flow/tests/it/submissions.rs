@@ -69,9 +69,12 @@ async fn what_cannot_be_meant_is_refused() {
         (Submission { version: "2".to_owned(), ..submission("s", json!({"order": 1})) }, "with version \"2\""),
         (
             Submission { reason: Some("a\0b".to_owned()), ..submission("s", json!({"order": 1})) },
-            "`reason`: it contains a NUL",
+            "`reason`: must not contain NUL",
         ),
-        (Submission { tags: vec![long], ..submission("s", json!({"order": 1})) }, "`tags`: it has 201 characters"),
+        (
+            Submission { tags: vec![long], ..submission("s", json!({"order": 1})) },
+            "`tags`: must have at most 200 characters, got 201",
+        ),
     ] {
         let error = flow.submit(submission).await.expect_err(reason).to_string();
         assert!(error.contains(reason), "{error} is not {reason}");

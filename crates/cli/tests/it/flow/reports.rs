@@ -40,7 +40,7 @@ async fn each_item_is_answered_at_its_position() {
     let (lost, null) = (&json!("lost"), &Value::Null);
     assert_eq!(reasons, [null, invalid, invalid, invalid, invalid, lost, null, invalid]);
     assert_eq!((&results[1]["token"], &results[2]["token"]), (&json!("nonsense"), &Value::Null));
-    for (at, said) in [(1, "token: "), (2, "token"), (4, "result: "), (5, "not this worker's"), (7, "colour")] {
+    for (at, said) in [(1, "token: "), (2, "token"), (4, "result: "), (5, "does not hold the step"), (7, "colour")] {
         let error = results[at]["error"].as_str().expect("a message");
         assert!(error.contains(said), "{said:?} is not in {error:?}");
     }

@@ -19,10 +19,10 @@ fn few(text: &str, of: &str, after: OffsetDateTime, count: usize) -> Vec<String>
     all.take(count).map(|tick| format!("{:02} {:02}:{:02}", tick.day(), tick.hour(), tick.minute())).collect()
 }
 
-/// Where the clock jumps from 02:00 to 03:00, a time that is listed in between comes at the jump, several come as one,
-/// and no day goes without. What goes with the clock does not.
+/// When local time skips from 02:00 to 03:00, a listed time in between occurs at the end of the gap, several occur as
+/// one, and no day is without one. Other expressions do not occur in the gap.
 #[test]
-fn a_tick_that_the_clock_jumps_over() {
+fn a_listed_time_that_is_skipped_occurs_after_the_gap() {
     // Berlin: 29 March 2026, 01:00 UTC.
     let eve = datetime!(2026-03-28 12:00 UTC);
     assert_eq!(few("30 2 * * *", "Europe/Berlin", eve, 3), ["29 01:00", "30 00:30", "31 00:30"]);
@@ -34,14 +34,14 @@ fn a_tick_that_the_clock_jumps_over() {
     assert_eq!(few("*/30 2 * * *", "Europe/Berlin", before, 2), ["30 00:00", "30 00:30"]);
     // New York: 8 March 2026, 07:00 UTC.
     assert_eq!(few("15 2 * * *", "America/New_York", datetime!(2026-03-07 12:00 UTC), 2), ["08 07:00", "09 06:15"]);
-    // Samoa had no 30 December 2011: the clock jumped over all of it, at 10:00 UTC.
+    // Samoa had no 30 December 2011: local time skipped it at 10:00 UTC.
     assert_eq!(few("0 6 30 12 *", "Pacific/Apia", datetime!(2011-12-01 00:00 UTC), 1), ["30 10:00"]);
 }
 
-/// Where the clock goes back from 03:00 to 02:00, a time that is listed in between comes once, the first time. What
-/// goes with the clock comes twice: an hour is an hour.
+/// When local time goes back from 03:00 to 02:00, a listed time in between occurs once, the first time. Other
+/// expressions occur twice.
 #[test]
-fn a_tick_that_the_clock_shows_twice() {
+fn a_listed_time_that_is_repeated_occurs_once() {
     // Berlin: 25 October 2026, 01:00 UTC.
     let eve = datetime!(2026-10-24 12:00 UTC);
     assert_eq!(few("30 2 * * *", "Europe/Berlin", eve, 3), ["25 00:30", "26 01:30", "27 01:30"]);
@@ -61,12 +61,12 @@ fn a_tick_that_the_clock_shows_twice() {
     );
 }
 
-/// An expression that names no day is refused without a search, and every other one comes within 40 years: no search is
-/// longer than that. The rarest day is a 29 February of a weekday; 2100 is no leap year.
+/// An expression whose days do not exist is rejected without a search, and every other one occurs within 40 years, so
+/// no search is longer. The rarest day is a 29 February on a given weekday; 2100 is not a leap year.
 #[test]
 fn a_search_is_bounded() {
     for never in ["0 0 30 2 *", "0 0 31 2,4,6,9,11 *", "*/5 * 30,31 2 *", "0 0 31 4 +1", "0 0 1 * +MON#2"] {
-        assert_eq!(Ticks::cron(never, TimeZone::UTC).expect_err(never), "there is no such day", "{never}");
+        assert_eq!(Ticks::cron(never, TimeZone::UTC).expect_err(never), "names a day that does not exist", "{never}");
     }
     for start in [datetime!(2026-01-02 12:00 UTC), datetime!(2072-03-01 00:00 UTC), datetime!(2096-03-01 00:00 UTC)] {
         for weekday in 0..7 {
@@ -74,11 +74,11 @@ fn a_search_is_bounded() {
             assert!(next.year() - start.year() <= 40, "{weekday}: from {start} to {next}");
         }
     }
-    // Every tick is in the hour that the clock jumps over.
+    // Every tick is in the hour that local time skips.
     assert_eq!(ticks("*/15 2 * 3 0L", "Europe/Berlin").after(datetime!(2026-01-02 12:00 UTC)), None);
 }
 
-/// Five fields, six with seconds, and the names of common ones; and what is none, with the reason.
+/// Five fields, six with seconds, and the names of common expressions; invalid expressions are rejected with a reason.
 #[test]
 fn expressions() {
     let noon = datetime!(2026-01-02 12:00 UTC);
@@ -93,7 +93,7 @@ fn expressions() {
         ["", "* * * *", "60 * * * *", "0 0 1 1 * 2030", "0 0 0 1 1 * 2030", "@reboot", "5/5 * * * *", "*/0 * * * *"]
     {
         let error = Ticks::cron(wrong, TimeZone::UTC).expect_err(wrong);
-        assert!(error.contains("is not an expression: "), "{error}");
+        assert!(error.contains("invalid cron expression "), "{error}");
     }
     let error = Ticks::cron(&"1,".repeat(300), TimeZone::UTC).expect_err("long");
     assert!(error.contains("600 characters"), "{error}");
@@ -103,9 +103,9 @@ fn expressions() {
     }
 }
 
-/// Ticks long past cost as much as one: every second for thirty years.
+/// Many missed ticks cost as much as one: every second for thirty years.
 #[test]
-fn a_long_absence_is_dealt_with_at_once() {
+fn many_missed_ticks_are_planned_at_once() {
     let every = ticks("* * * * * *", "Europe/Berlin");
     let (from, now) = (datetime!(1996-01-01 00:00 UTC), datetime!(2026-06-01 00:00:00.5 UTC));
     let plan = |missed| every.plan(missed, from, now, Duration::from_secs(1));
@@ -151,7 +151,7 @@ fn field(most: u32) -> impl Strategy<Value = String> {
     ]
 }
 
-/// A few hours around the days on which clocks jump, in all zones but two, or any time.
+/// A few hours around changes of daylight saving time, in all zones but two, or any time.
 fn around() -> impl Strategy<Value = OffsetDateTime> {
     let days = prop::sample::select(vec![
         datetime!(2026-03-29 00:00 UTC),
@@ -191,9 +191,9 @@ proptest! {
         }
     }
 
-    /// A time of day comes once on every day, whatever the clock does.
+    /// A listed time of day occurs once on every day.
     #[test]
-    fn a_listed_time_comes_every_day(hour in 0..24_u8, minute in 0..60_u8, name in prop::sample::select(ZONES), start in around()) {
+    fn a_listed_time_occurs_every_day(hour in 0..24_u8, minute in 0..60_u8, name in prop::sample::select(ZONES), start in around()) {
         let ticks = ticks(&format!("{minute} {hour} * * *"), name);
         let zone = zone(name).expect("a zone");
         let day = |tick: OffsetDateTime| civil(&zone, Timestamp::from_second(tick.unix_timestamp()).expect("a time")).date();
@@ -205,17 +205,17 @@ proptest! {
         }
     }
 
-    /// However often due ticks are run: `all` runs each tick once and in order, `skip` those and only those that are not
-    /// missed, `latest` these, or else one.
+    /// However often due ticks are run: `all` runs each tick once and in order, `skip` exactly those that are not missed,
+    /// `latest` the same, or one missed tick.
     #[test]
-    fn each_policy_runs_what_it_says(ticks in some(), start in around(), steps in prop::collection::vec(1..4_000_i64, 1..6), grace in 1..600_u64) {
+    fn each_policy_runs_its_ticks(ticks in some(), start in around(), steps in prop::collection::vec(1..4_000_i64, 1..6), grace in 1..600_u64) {
         let grace = Duration::from_secs(grace);
         let first = ticks.after(start).expect("a tick");
         for missed in [Missed::Skip, Missed::Latest, Missed::All] {
             let (mut next, mut now) = (first, first);
             for step in &steps {
                 now += time::Duration::milliseconds(step * 1_234);
-                // Until nothing is due, as a server does.
+                // Repeat until no tick is due, as a server does.
                 let mut due = Vec::new();
                 let mut tick = Some(next);
                 while let Some(at) = tick.filter(|at| *at <= now && due.len() < 300) {
@@ -223,7 +223,7 @@ proptest! {
                     tick = ticks.after(at);
                 }
                 if due.len() == 300 {
-                    // Longer than this test is patient.
+                    // Too many ticks for this test.
                     break;
                 }
                 let mut run = Vec::new();

@@ -90,7 +90,7 @@ async fn a_stalled_worker_is_rejected() {
     still.signal("CONT").await;
     still.signal("USR1").await;
     let refused = still.line("complete: ").await;
-    assert!(refused.contains("not this worker's"), "{refused}");
+    assert!(refused.contains("does not hold the step"), "{refused}");
     let open = server.get(&format!("tasks/{task}")).await.json();
     assert_eq!((&open["completed_steps"], &open["steps"][0]["result"]), (&json!(0), &Value::Null), "{open}");
     other.signal("USR1").await;
