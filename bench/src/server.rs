@@ -60,7 +60,7 @@ impl Server {
 
     async fn prepare(owner: &str) -> Result<(String, PgConnection, Option<String>, bool)> {
         // Makes sure of the URL and of the server's version, and says what is wrong with either.
-        let checked = Database::connect(owner, Options { max_connections: 1, ..Options::default() }).await?;
+        let checked = Database::connect(owner, Options::default().max_connections(1)).await?;
         checked.close().await;
         let options: PgConnectOptions = owner.parse::<PgConnectOptions>()?.disable_statement_logging();
         let mut observer = options.clone().application_name("reveille-bench observer").connect().await?;
@@ -88,7 +88,7 @@ impl Server {
 
     /// A pool of so many connections.
     pub(crate) async fn database(&self, max_connections: u32) -> Result<Database> {
-        Ok(Database::connect(&self.url, Options { max_connections, ..Options::default() }).await?)
+        Ok(Database::connect(&self.url, Options::default().max_connections(max_connections)).await?)
     }
 
     /// One connection.
@@ -220,7 +220,7 @@ async fn start_private(major: Option<u32>) -> Result<Cluster> {
     let installation = embedded::obtain(what, |progress| eprintln!("{progress}")).await?;
     let folder: PathBuf = std::env::temp_dir().join(format!("reveille-bench-{:08x}", fastrand::u32(..)));
     eprintln!("starting PostgreSQL {} in {}", installation.version, folder.display());
-    let mut settings = Settings { installation: Some(installation), ..Settings::new(&folder) };
+    let mut settings = Settings::new(&folder).installation(installation);
     // The log of a long round is read when it is over.
     settings.extra.push(("wal_keep_size".to_owned(), "16GB".to_owned()));
     match Cluster::start(settings).await {

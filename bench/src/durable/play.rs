@@ -65,8 +65,8 @@ pub(crate) async fn play(arguments: RoundArguments) -> Result<()> {
 
 /// Our provider, once it hears notifications.
 async fn connect(arguments: &RoundArguments, long_poll: LongPollConfig) -> Result<PostgresProvider> {
-    let pool = reveille_pg::Options { max_connections: arguments.connections, ..reveille_pg::Options::default() };
-    let options = Options { schema: Some(arguments.schema.clone()), long_poll, pool, ..Options::default() };
+    let pool = reveille_pg::Options::default().max_connections(arguments.connections);
+    let options = Options::default().schema(arguments.schema.clone()).long_poll(long_poll).pool(pool);
     let provider = PostgresProvider::connect(&arguments.database_url, options).await?;
     let hearing = async {
         while !provider.health().is_connected() {

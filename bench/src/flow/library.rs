@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The tasks of a schema.
 pub(super) async fn open(url: &str, schema: &str, connections: u32) -> Result<Flow> {
-    let pool = reveille_pg::Options { max_connections: connections, ..reveille_pg::Options::default() };
+    let pool = reveille_pg::Options::default().max_connections(connections);
     let db = reveille_pg::Database::connect(url, pool).await?;
     Ok(Flow::open(db, reveille_pg::Schema::new(schema)?, Options::default()).await?)
 }

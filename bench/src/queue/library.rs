@@ -33,7 +33,7 @@ pub(super) struct Pops {
 
 impl Library {
     pub(super) async fn connect(url: &str, schema: &str, connections: u32) -> Result<Library> {
-        let pool = reveille_pg::Options { max_connections: connections, ..reveille_pg::Options::default() };
+        let pool = reveille_pg::Options::default().max_connections(connections);
         let db = reveille_pg::Database::connect(url, pool).await?;
         Ok(Library { queues: Queues::open(db, reveille_pg::Schema::new(schema)?, Options::default()).await? })
     }

@@ -272,15 +272,13 @@ impl Database {
     /// The pool's options.
     pub fn options(&self) -> reveille_pg::Options {
         let limit = |duration: Duration| (!duration.is_zero()).then_some(duration);
-        reveille_pg::Options {
-            max_connections: self.pool_size,
-            statement_timeout: limit(self.statement_timeout),
-            lock_timeout: limit(self.lock_timeout),
-            acquire_timeout: self.acquire_timeout,
-            pooler: self.pooler,
-            listen_url: self.direct_url().map(|url| url.reveal().to_owned()),
-            ..reveille_pg::Options::default()
-        }
+        reveille_pg::Options::default()
+            .max_connections(self.pool_size)
+            .statement_timeout(limit(self.statement_timeout))
+            .lock_timeout(limit(self.lock_timeout))
+            .acquire_timeout(self.acquire_timeout)
+            .pooler(self.pooler)
+            .listen_url(self.direct_url().map(|url| url.reveal().to_owned()))
     }
 }
 

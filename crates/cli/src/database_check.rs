@@ -126,7 +126,7 @@ mod tests {
     }
 
     async fn one_connection(url: &str) -> reveille_pg::Database {
-        let options = reveille_pg::Options { max_connections: 1, ..reveille_pg::Options::default() };
+        let options = reveille_pg::Options::default().max_connections(1);
         reveille_pg::Database::connect(url, options).await.expect("the database answers")
     }
 

@@ -64,8 +64,7 @@ async fn main() -> Outcome<()> {
     sqlx::query(&create).execute(&pool).await?;
 
     // The provider on the application's own pool; only listening takes a connection more.
-    let options =
-        Options { schema: Some(schema.name().to_owned()), long_poll: LongPollConfig::enabled(), ..Options::default() };
+    let options = Options::default().schema(schema.name()).long_poll(LongPollConfig::enabled());
     let provider = PostgresProvider::from_pool(pool.clone(), options).await?;
 
     let (ship_pool, ship) = (pool.clone(), schema.sql("update {schema}.orders set status = 'shipped' where id = $1"));

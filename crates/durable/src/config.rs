@@ -7,6 +7,7 @@ pub use reveille_wake::{AggressiveOn, Strategy};
 /// How fetches wait for work.
 ///
 /// Fields and defaults follow the long-polling design for duroxide; `strategy` and `aggressive_on` choose its variants.
+/// Programs build it as a struct, as they do with the other providers, so it is not `#[non_exhaustive]`.
 #[derive(Debug, Clone)]
 pub struct LongPollConfig {
     /// Whether a fetch that finds nothing waits. If not, it returns at once and the provider does not listen.
@@ -85,7 +86,15 @@ pub enum Migrations {
 }
 
 /// The options of [`PostgresProvider::connect`](crate::PostgresProvider::connect).
+///
+/// ```
+/// use reveille_durable::{LongPollConfig, Options};
+///
+/// let options = Options::default().schema("workflows").long_poll(LongPollConfig::enabled());
+/// # assert_eq!(options.schema.as_deref(), Some("workflows"));
+/// ```
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct Options {
     /// The schema; `None` means `public`. Any name that PostgreSQL accepts.
     pub schema: Option<String>,
@@ -100,6 +109,45 @@ pub struct Options {
     /// How long instances are kept after they completed or failed; `None` means forever. An instance is deleted with all
     /// its descendants; an instance with a parent is deleted with the parent.
     pub retention: Option<Duration>,
+}
+
+/// One method per field, with its name.
+impl Options {
+    /// Sets the schema.
+    pub fn schema(mut self, schema: impl Into<String>) -> Options {
+        self.schema = Some(schema.into());
+        self
+    }
+
+    /// Sets how fetches wait for work.
+    pub fn long_poll(mut self, long_poll: LongPollConfig) -> Options {
+        self.long_poll = long_poll;
+        self
+    }
+
+    /// Sets how the pool connects.
+    pub fn pool(mut self, pool: reveille_pg::Options) -> Options {
+        self.pool = pool;
+        self
+    }
+
+    /// Sets whether to migrate the schema at start.
+    pub fn migrations(mut self, migrations: Migrations) -> Options {
+        self.migrations = migrations;
+        self
+    }
+
+    /// Sets the size of the history cache in bytes; `None` is the default, zero disables it.
+    pub fn history_cache_bytes(mut self, bytes: impl Into<Option<usize>>) -> Options {
+        self.history_cache_bytes = bytes.into();
+        self
+    }
+
+    /// Sets how long instances are kept after they completed or failed; `None` means forever.
+    pub fn retention(mut self, keep: impl Into<Option<Duration>>) -> Options {
+        self.retention = keep.into();
+        self
+    }
 }
 
 /// The default of `history_cache_bytes`: some thousand histories of a hundred events.

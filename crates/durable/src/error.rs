@@ -4,6 +4,7 @@ use duroxide::providers::ProviderError;
 
 /// An error of starting a provider, or of a call beyond duroxide's trait.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The database: its address, its schema, or a statement.
     #[error(transparent)]

@@ -1,6 +1,6 @@
 //! Statements that are sent on their own: neither a claim nor part of a write batch.
 //!
-//! Each is retried while the database is unavailable for a moment. [`rows`](PostgresProvider::rows) and
+//! Each is retried while the database is briefly unavailable. [`rows`](PostgresProvider::rows) and
 //! [`change`](PostgresProvider::change) differ in what they do if the connection breaks before the answer, when the
 //! outcome is unknown: a query is sent again, a change is not, since the second answer would describe the second change.
 

@@ -72,16 +72,16 @@ async fn examine(args: &config::Doctor, report: &mut Report) {
         machine::examine(&args.embedded, report).await;
         return;
     };
-    let mut options = reveille_pg::Options {
-        application_name: "reveille doctor".into(),
-        max_connections: CONNECTIONS,
-        acquire_timeout: PATIENCE,
-        statement_timeout: Some(PATIENCE),
-        ..args.database.options()
-    };
+    let mut options = args
+        .database
+        .options()
+        .application_name("reveille doctor")
+        .max_connections(CONNECTIONS)
+        .acquire_timeout(PATIENCE)
+        .statement_timeout(PATIENCE);
     if let Some(direct) = args.database.direct_url() {
         report.note("the direct URL, for LISTEN:");
-        let direct_options = reveille_pg::Options { pooler: false, listen_url: None, ..options.clone() };
+        let direct_options = options.clone().pooler(false).listen_url(None);
         let database = login::examine(&DIRECT, direct.reveal(), &direct_options, report).await;
         let works = match database {
             None => None,

@@ -149,7 +149,7 @@ impl Front {
 
 /// The pool options for a private PostgreSQL: without a pooler, whatever the environment says about another database.
 fn direct(settings: &config::Database) -> reveille_pg::Options {
-    reveille_pg::Options { pooler: false, listen_url: None, ..settings.options() }
+    settings.options().pooler(false).listen_url(None)
 }
 
 /// The version and the URLs of the server.

@@ -1,7 +1,7 @@
 //! Commits what a process has finished: turns, activities and messages in one batch.
 //!
 //! The contract wants one transaction per turn, activity and message. One transaction for all that are finished at the
-//! same moment satisfies it too, and costs one round trip, one WAL flush and one recorded row instead of one per kind.
+//! same time satisfies it too, and costs one round trip, one WAL flush and one recorded row instead of one per kind.
 //! Each write keeps its own fence and outcome.
 
 use std::sync::Arc;

@@ -32,7 +32,7 @@ impl Fixture {
 
 /// A further provider on a schema.
 pub(crate) async fn provider(db: &TestDb, long_poll: LongPollConfig) -> PostgresProvider {
-    let options = Options { schema: Some(db.schema().name().to_owned()), long_poll, ..Options::default() };
+    let options = Options::default().schema(db.schema().name()).long_poll(long_poll);
     PostgresProvider::with_database(db.database().clone(), options).await.expect("start a provider")
 }
 
@@ -111,7 +111,7 @@ impl Elsewhere {
         let way = Proxy::start(db).await;
         let database =
             Database::connect_lazy(way.url(), reveille_pg::Options::default()).expect("a pool through a proxy");
-        let options = Options { schema: Some(db.schema().name().to_owned()), long_poll, ..Options::default() };
+        let options = Options::default().schema(db.schema().name()).long_poll(long_poll);
         let provider = PostgresProvider::with_database(database, options).await.expect("start a provider");
         Elsewhere { provider, _way: way }
     }

@@ -34,8 +34,7 @@ impl Apart {
         let db = TestDb::new().await;
         let role = db.counting_role().await?;
         drop(provider(&db, LongPollConfig::default()).await);
-        let schema = Some(db.schema().name().to_owned());
-        let options = Options { schema, long_poll: LongPollConfig::enabled(), ..Options::default() };
+        let options = Options::default().schema(db.schema().name()).long_poll(LongPollConfig::enabled());
         let client = PostgresProvider::with_database(role.database().clone(), options).await.expect("start a provider");
         eventually("it hears", async || client.health().is_connected()).await;
         let elsewhere = Elsewhere::start(&db, LongPollConfig::enabled()).await;

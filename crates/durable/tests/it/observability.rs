@@ -156,11 +156,7 @@ async fn every_failure_is_counted_by_operation_and_kind() {
 /// A provider that reaches the server by way of a proxy.
 async fn behind(proxy: &Proxy, db: &TestDb) -> PostgresProvider {
     let database = Database::connect_lazy(proxy.url(), reveille_pg::Options::default()).expect("a pool");
-    let options = Options {
-        schema: Some(db.schema().name().to_owned()),
-        long_poll: LongPollConfig::enabled(),
-        ..Options::default()
-    };
+    let options = Options::default().schema(db.schema().name()).long_poll(LongPollConfig::enabled());
     PostgresProvider::with_database(database, options).await.expect("start a provider")
 }
 

@@ -24,10 +24,10 @@ const GAUGES: [&str; 2] = ["as messages", "as instances"];
 /// A provider whose statements are counted, remembering so many bytes of histories.
 async fn counted(db: &TestDb, role: &CountingRole, history_cache_bytes: Option<usize>) -> PostgresProvider {
     drop(provider(db, LongPollConfig::default()).await);
-    let schema = Some(db.schema().name().to_owned());
     // Only events cause polls.
     let long_poll = LongPollConfig { fallback_poll_interval: LONG, max_wait_time: LONG, ..LongPollConfig::enabled() };
-    let options = Options { schema, long_poll, history_cache_bytes, ..Options::default() };
+    let options =
+        Options::default().schema(db.schema().name()).long_poll(long_poll).history_cache_bytes(history_cache_bytes);
     let provider = PostgresProvider::with_database(role.database().clone(), options).await.expect("a provider");
     eventually("it hears", async || provider.health().is_connected()).await;
     provider

@@ -35,9 +35,8 @@ async fn adopt(db: &TestDb, child: &str, parent: &str) {
 }
 
 async fn keeping(db: &TestDb, retention: Duration) -> PostgresProvider {
-    let schema = Some(db.schema().name().to_owned());
     let (long_poll, retention) = (LongPollConfig::enabled(), Some(retention));
-    let options = Options { schema, long_poll, retention, ..Options::default() };
+    let options = Options::default().schema(db.schema().name()).long_poll(long_poll).retention(retention);
     PostgresProvider::with_database(db.database().clone(), options).await.expect("start a provider")
 }
 

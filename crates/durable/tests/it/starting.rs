@@ -60,7 +60,7 @@ async fn constructors_do_what_they_are_called_after() {
 async fn verifying_changes_nothing() {
     let db = TestDb::new().await;
     let start = async |migrations| {
-        let options = Options { schema: Some(db.schema().name().to_owned()), migrations, ..Options::default() };
+        let options = Options::default().schema(db.schema().name()).migrations(migrations);
         PostgresProvider::with_database(db.database().clone(), options).await
     };
     let relations = async || -> i64 {
@@ -87,7 +87,7 @@ async fn the_environment_sets_the_size_of_the_pool() {
     if let (Ok(url), Ok(schema)) = (std::env::var(CHILD_URL), std::env::var(CHILD_SCHEMA)) {
         let own = PostgresProvider::new_with_schema(&url, Some(&schema)).await;
         let own = own.map(|provider| provider.pool().options().get_max_connections());
-        let options = Options { schema: Some(schema), ..Options::default() };
+        let options = Options::default().schema(schema);
         let connected = PostgresProvider::connect(&url, options).await.expect("reads no environment");
         assert_eq!(connected.pool().options().get_max_connections(), POOL_DEFAULT);
         return println!("\nmade: {own:?}");

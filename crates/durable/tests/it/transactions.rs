@@ -34,8 +34,7 @@ impl Application {
         let tables = "create table orders (id bigint primary key); create table orchestrator_queue (trap text);
                       create table instances (trap text); create table history (trap text)";
         sqlx::raw_sql(tables).execute(&pool).await.expect("the application's tables");
-        let schema = Some(db.schema().name().to_owned());
-        let options = Options { schema, long_poll: LongPollConfig::enabled(), ..Options::default() };
+        let options = Options::default().schema(db.schema().name()).long_poll(LongPollConfig::enabled());
         let provider = PostgresProvider::from_pool(pool.clone(), options).await.expect("start a provider");
 
         let elsewhere = Elsewhere::start(&db, LongPollConfig::enabled()).await;

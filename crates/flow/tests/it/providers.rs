@@ -432,7 +432,7 @@ async fn a_worker_takes_from_two_queues_in_turn() {
 async fn a_full_limit_holds_nobody_up_through_a_pooler() {
     let db = TestDb::new().await;
     let Some(pooler) = pooler(&db).await else { return };
-    let through = reveille_pg::Options { pooler: true, ..reveille_pg::Options::default() };
+    let through = reveille_pg::Options::default().pooler(true);
     let database = Database::connect_lazy(pooler.url(), through).expect("a pool");
     Flow::open(db.database().clone(), db.schema().clone(), Options::default()).await.expect("the schema");
     let flow = Flow::open(database, db.schema().clone(), Options::default()).await.expect("open a flow");

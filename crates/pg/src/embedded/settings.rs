@@ -12,6 +12,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Settings of a [`Cluster`](super::Cluster).
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Settings {
     /// The directory of this server: data, password, log. Created if it does not exist; otherwise it must be empty or
     /// created by an earlier start.
@@ -43,6 +44,42 @@ impl Settings {
             extra: Vec::new(),
             start_timeout: START_TIMEOUT,
         }
+    }
+
+    /// Sets the programs to use.
+    pub fn installation(mut self, installation: Installation) -> Settings {
+        self.installation = Some(installation);
+        self
+    }
+
+    /// Sets the port on 127.0.0.1.
+    pub fn port(mut self, port: u16) -> Settings {
+        self.port = Some(port);
+        self
+    }
+
+    /// Sets the database to create and connect to.
+    pub fn database(mut self, name: impl Into<String>) -> Settings {
+        self.database = name.into();
+        self
+    }
+
+    /// Sets whether a commit survives a power failure.
+    pub fn durable(mut self, durable: bool) -> Settings {
+        self.durable = durable;
+        self
+    }
+
+    /// Sets the additional lines of `postgresql.conf`.
+    pub fn extra(mut self, lines: Vec<(String, String)>) -> Settings {
+        self.extra = lines;
+        self
+    }
+
+    /// Sets how long to wait for the server to accept connections.
+    pub fn start_timeout(mut self, timeout: Duration) -> Settings {
+        self.start_timeout = timeout;
+        self
     }
 
     /// Renders the configuration file for one start.

@@ -12,6 +12,7 @@ const STATEMENT_CACHE: usize = 256;
 
 /// Connection options of a [`Database`](crate::Database).
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct Options {
     /// Maximum number of connections. Default 10.
     pub max_connections: u32,
@@ -44,6 +45,51 @@ impl Default for Options {
             pooler: false,
             listen_url: None,
         }
+    }
+}
+
+/// One method per field, with its name.
+impl Options {
+    /// Sets the maximum number of connections.
+    pub fn max_connections(mut self, max: u32) -> Options {
+        self.max_connections = max;
+        self
+    }
+
+    /// Sets the name that `pg_stat_activity` shows.
+    pub fn application_name(mut self, name: impl Into<String>) -> Options {
+        self.application_name = name.into();
+        self
+    }
+
+    /// Sets the longest duration of a statement; `None` leaves the server's own setting.
+    pub fn statement_timeout(mut self, timeout: impl Into<Option<Duration>>) -> Options {
+        self.statement_timeout = timeout.into();
+        self
+    }
+
+    /// Sets the longest wait of a statement for a lock; `None` leaves the server's own setting.
+    pub fn lock_timeout(mut self, timeout: impl Into<Option<Duration>>) -> Options {
+        self.lock_timeout = timeout.into();
+        self
+    }
+
+    /// Sets the longest wait for a connection of the pool.
+    pub fn acquire_timeout(mut self, timeout: Duration) -> Options {
+        self.acquire_timeout = timeout;
+        self
+    }
+
+    /// Sets whether connections go through a transaction-mode pooler.
+    pub fn pooler(mut self, pooler: bool) -> Options {
+        self.pooler = pooler;
+        self
+    }
+
+    /// Sets the direct URL for `LISTEN`.
+    pub fn listen_url(mut self, url: impl Into<Option<String>>) -> Options {
+        self.listen_url = url.into();
+        self
     }
 }
 

@@ -56,7 +56,7 @@ async fn a_deadlock_is_transient() -> Result<()> {
 async fn a_lock_timeout_is_transient() -> Result<()> {
     let db = TestDb::new().await;
     table(&db).await?;
-    let options = Options { lock_timeout: Some(Duration::from_millis(20)), ..Options::default() };
+    let options = Options::default().lock_timeout(Duration::from_millis(20));
     let impatient = Database::connect(db.url(), options).await?;
     let lock = db.schema().sql("select from {schema}.t where id = 1 for update");
     let mut holder = db.database().begin().await?;
@@ -90,7 +90,7 @@ async fn a_serialization_failure_is_transient() -> Result<()> {
 #[tokio::test]
 async fn a_statement_timeout_is_transient() -> Result<()> {
     let db = TestDb::new().await;
-    let options = Options { statement_timeout: Some(Duration::from_millis(20)), ..Options::default() };
+    let options = Options::default().statement_timeout(Duration::from_millis(20));
     let impatient = Database::connect(db.url(), options).await?;
     let error = failure(&mut *impatient.session().await?, "select pg_sleep(60)").await;
     assert_transient(&error, "57014");
@@ -142,7 +142,7 @@ async fn a_terminated_session_is_ambiguous() -> Result<()> {
 #[tokio::test]
 async fn a_read_only_connection_is_replaced() -> Result<()> {
     let db = TestDb::new().await;
-    let database = Database::connect(db.url(), Options { max_connections: 1, ..Options::default() }).await?;
+    let database = Database::connect(db.url(), Options::default().max_connections(1)).await?;
     let read_only = Cell::new(None);
     let writable = retry(&Policy::default(), "write", async |_| {
         let mut session = database.session().await?;
@@ -166,7 +166,7 @@ async fn a_read_only_connection_is_replaced() -> Result<()> {
 async fn a_statement_outdated_by_a_migration_is_transient() -> Result<()> {
     let db = TestDb::new().await;
     table(&db).await?;
-    let database = Database::connect(db.url(), Options { max_connections: 1, ..Options::default() }).await?;
+    let database = Database::connect(db.url(), Options::default().max_connections(1)).await?;
     let all = db.schema().sql("select * from {schema}.t");
     sqlx::query(&all).execute(&mut *database.session().await?).await?;
     let alter = db.schema().sql("alter table {schema}.t add added int");
@@ -214,7 +214,7 @@ async fn a_refused_login_never_shows_the_password() -> Result<()> {
     };
     assert!(matches!(error, Error::Rejected { .. }) && !error.is_transient(), "{error:?}");
     assert_eq!(error.sqlstate(), Some("28P01"), "{error:?}");
-    let options = Options { listen_url: Some(wrong.clone()), ..Options::default() };
+    let options = Options::default().listen_url(wrong.clone());
     let lazy = Database::connect_lazy(&wrong, options.clone())?;
     let session = lazy.session().await.expect_err("refused");
     let direct: Error = lazy.dedicated("listener", &[])?.acquire().await.expect_err("refused").into();

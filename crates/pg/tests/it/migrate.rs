@@ -92,7 +92,7 @@ async fn ten_may_migrate_together() -> Result<()> {
     for _ in 0..10 {
         let (migrator, url, ready) = (migrator(&db, &[ONE, TWO], 0), db.url().to_owned(), ready.clone());
         runs.spawn(async move {
-            let database = Database::connect(&url, Options { max_connections: 1, ..Options::default() }).await?;
+            let database = Database::connect(&url, Options::default().max_connections(1)).await?;
             database.session().await?.finish().await?;
             ready.wait().await;
             migrator.run(&database).await
@@ -252,7 +252,7 @@ async fn a_long_migration_is_neither_cut_nor_refused() -> Result<()> {
     const LONG: Migration = Migration { number: 2, name: "take long", sql: "select pg_sleep(0.6)" };
     let db = TestDb::new().await;
     let limit = Some(Duration::from_millis(200));
-    let options = Options { statement_timeout: limit, lock_timeout: limit, ..Options::default() };
+    let options = Options::default().statement_timeout(limit).lock_timeout(limit);
     let database = Database::connect(db.url(), options).await?;
     let migrator = migrator(&db, &[ONE, LONG], 0);
     let (one, two) = tokio::join!(migrator.run(&database), migrator.run(&database));

@@ -20,12 +20,10 @@ async fn count(db: &TestDb) -> Result<i64> {
 #[tokio::test]
 async fn options_reach_the_server() -> Result<()> {
     let db = TestDb::new().await;
-    let options = Options {
-        application_name: "a name with 'quotes' \\ and blanks".into(),
-        statement_timeout: Some(Duration::from_millis(12_345)),
-        lock_timeout: None,
-        ..Options::default()
-    };
+    let options = Options::default()
+        .application_name("a name with 'quotes' \\ and blanks")
+        .statement_timeout(Duration::from_millis(12_345))
+        .lock_timeout(None);
     let database = Database::connect(db.url(), options).await?;
     let mut session = database.session().await?;
     assert_eq!(text(&mut session, "show application_name").await?, "a name with 'quotes' \\ and blanks");
@@ -65,7 +63,7 @@ async fn a_name_in_the_url_wins() -> Result<()> {
 #[tokio::test]
 async fn an_exhausted_pool_is_transient() -> Result<()> {
     let db = TestDb::new().await;
-    let options = Options { max_connections: 1, acquire_timeout: Duration::from_secs(2), ..Options::default() };
+    let options = Options::default().max_connections(1).acquire_timeout(Duration::from_secs(2));
     let database = Database::connect(db.url(), options).await?;
     let held = database.session().await?;
     let error = database.session().await.expect_err("in use");
@@ -84,7 +82,7 @@ async fn an_exhausted_pool_is_transient() -> Result<()> {
 async fn an_unreachable_server_is_not_an_exhausted_pool() -> Result<()> {
     let db = TestDb::new().await;
     let proxy = Proxy::start(&db).await;
-    let options = || Options { acquire_timeout: Duration::from_millis(200), ..Options::default() };
+    let options = || Options::default().acquire_timeout(Duration::from_millis(200));
     for (mode, reason) in [(Mode::Refuse, "nothing listens there"), (Mode::Swallow, "no answer in time")] {
         proxy.set(mode).await;
         let database = Database::connect_lazy(proxy.url(), options())?;
@@ -107,7 +105,7 @@ async fn an_unreachable_server_is_not_an_exhausted_pool() -> Result<()> {
 #[tokio::test]
 async fn idle_connections_that_died_cost_one_attempt() -> Result<()> {
     let db = TestDb::new().await;
-    let options = Options { application_name: format!("idle {}", db.schema().name()), ..Options::default() };
+    let options = Options::default().application_name(format!("idle {}", db.schema().name()));
     let database = Database::connect(db.url(), options.clone()).await?;
     let mut sessions = Vec::new();
     for _ in 0..options.max_connections {
@@ -138,7 +136,7 @@ async fn idle_connections_that_died_cost_one_attempt() -> Result<()> {
 #[tokio::test]
 async fn a_dedicated_connection_passes_over_a_dead_host_too() -> Result<()> {
     let db = TestDb::new().await;
-    let options = Options { acquire_timeout: Duration::from_secs(1), ..Options::default() };
+    let options = Options::default().acquire_timeout(Duration::from_secs(1));
     let database = Database::connect_lazy(&with_dead_host_first(db.url()), options)?;
     let listener = database.dedicated("listener", &[])?;
     let policy = Policy { attempts: 5, ..Policy::default() };
@@ -171,12 +169,12 @@ async fn a_dedicated_connection_is_one_with_its_own_settings() -> Result<()> {
 #[tokio::test]
 async fn a_pooler_without_a_direct_url_cannot_listen() -> Result<()> {
     let db = TestDb::new().await;
-    let only_pooler = Database::connect_lazy(db.url(), Options { pooler: true, ..Options::default() })?;
+    let only_pooler = Database::connect_lazy(db.url(), Options::default().pooler(true))?;
     assert!(!only_pooler.can_listen());
     let error = only_pooler.dedicated("listener", &[]).expect_err("no direct URL");
     assert!(error.to_string().contains("`listen_url`"), "{error}");
 
-    let options = Options { pooler: true, listen_url: Some(db.url().to_owned()), ..Options::default() };
+    let options = Options::default().pooler(true).listen_url(db.url().to_owned());
     let both = Database::connect_lazy(db.url(), options)?;
     assert!(both.can_listen());
     assert_eq!(
@@ -193,7 +191,7 @@ async fn a_pooler_without_a_direct_url_cannot_listen() -> Result<()> {
 async fn a_pooled_session_is_one_transaction() -> Result<()> {
     let db = TestDb::new().await;
     sqlx::raw_sql(db.schema().sql("create table {schema}.t (id int)")).execute(db.database().pool()).await?;
-    let database = Database::connect(db.url(), Options { pooler: true, ..Options::default() }).await?;
+    let database = Database::connect(db.url(), Options::default().pooler(true)).await?;
     let insert = db.schema().sql("insert into {schema}.t values ($1)");
 
     let mut dropped = database.session().await?;
@@ -276,7 +274,7 @@ mod alone {
     async fn a_connection_lost_in_silence_is_given_up() -> Result<()> {
         let db = TestDb::new().await;
         let proxy = Proxy::start(&db).await;
-        let database = Database::connect(proxy.url(), Options { max_connections: 1, ..Options::default() }).await?;
+        let database = Database::connect(proxy.url(), Options::default().max_connections(1)).await?;
         let mut session = database.session().await?;
         proxy.set(Mode::Swallow).await;
         let statement = sqlx::query("select 1").execute(&mut *session);

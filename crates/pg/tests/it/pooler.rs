@@ -21,7 +21,7 @@ fn migrator(db: &TestDb) -> Migrator {
 }
 
 fn through(url: &str) -> Result<Database> {
-    Database::connect_lazy(url, Options { pooler: true, max_connections: 4, ..Options::default() })
+    Database::connect_lazy(url, Options::default().pooler(true).max_connections(4))
 }
 
 /// Migrations take no session state: ten clients that share three server connections may run them together.
@@ -91,7 +91,7 @@ async fn statements_with_parameters_work_through_a_pooler() -> Result<()> {
 async fn a_pooler_and_a_direct_url_go_together() -> Result<()> {
     let db = TestDb::new().await;
     let Some(pooler) = pooler(&db).await else { return Ok(()) };
-    let options = Options { pooler: true, listen_url: Some(db.url().to_owned()), ..Options::default() };
+    let options = Options::default().pooler(true).listen_url(db.url().to_owned());
     let database = Database::connect(pooler.url(), options).await?;
     assert_eq!(database.identity(), db.database().identity(), "the direct address is the identity");
     let mut listener = sqlx::postgres::PgListener::connect_with(&database.dedicated("listener", &[])?).await?;

@@ -233,7 +233,7 @@ async fn servers_in_use_are_not_stopped() {
     let Some(installation) = installation_to_start().await else { return };
     let folder = std::path::Path::new("/tmp").join(format!("reveille-control-{:x}", fastrand::u64(..)));
     let home = folder.join("server");
-    let settings = Settings { installation: Some(installation), durable: false, ..Settings::new(&home) };
+    let settings = Settings::new(&home).installation(installation).durable(false);
     let cluster = Cluster::start(settings).await.expect("start");
     let used = std::fs::File::create(folder.join("in-use")).expect("create");
     used.lock_shared().expect("use");

@@ -201,7 +201,7 @@ async fn transactions_that_cross_do_not_stop_each_other() {
 #[tokio::test]
 async fn one_connection_is_enough() {
     let fixture = Fixture::new().await;
-    let one = reveille_pg::Options { max_connections: 1, ..reveille_pg::Options::default() };
+    let one = reveille_pg::Options::default().max_connections(1);
     let database = Database::connect_lazy(fixture.db.url(), one).expect("a pool");
     let queues = Queues::start(&database, fixture.db.schema(), Options::default());
     let done = timeout(PATIENCE, queues.transaction(vec![pushed("new", "p", &["1"])], &[])).await;

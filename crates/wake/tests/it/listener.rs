@@ -24,7 +24,7 @@ async fn kill_listeners(other: &mut OtherProgram, role: &str) -> i64 {
 
 /// A pool that reaches the server directly, and whose listener goes through a proxy.
 fn listening_through(db: &TestDb, proxy: &Proxy) -> Database {
-    let options = reveille_pg::Options { listen_url: Some(proxy.url().to_owned()), ..reveille_pg::Options::default() };
+    let options = reveille_pg::Options::default().listen_url(proxy.url().to_owned());
     Database::connect_lazy(db.url(), options).expect("a pool")
 }
 
@@ -161,7 +161,7 @@ async fn a_queue_without_a_connection_for_its_listener_polls() {
     // The owner's queue creates the tables; the role gets one connection.
     drop(start(db.database(), db.schema(), options()).await);
     other.run(&format!("alter role \"{}\" connection limit 1", role.name())).await;
-    let one = reveille_pg::Options { max_connections: 1, ..reveille_pg::Options::default() };
+    let one = reveille_pg::Options::default().max_connections(1);
     let one = Database::connect_lazy(role.url(), one).expect("a pool");
     drop(one.session().await.expect("the one connection"));
     let jobs = start(&one, db.schema(), briefly_polling()).await;
@@ -180,7 +180,7 @@ async fn a_queue_without_a_connection_for_its_listener_polls() {
 async fn everything_works_by_polling_through_a_pooler() {
     let db = TestDb::new().await;
     let Some(pooler) = pooler(&db).await else { return };
-    let through = reveille_pg::Options { pooler: true, max_connections: 4, ..reveille_pg::Options::default() };
+    let through = reveille_pg::Options::default().pooler(true).max_connections(4);
     let through = Database::connect_lazy(pooler.url(), through).expect("a pool");
     let jobs = start(&through, db.schema(), options()).await;
     assert_eq!(jobs.wake.health().listener, ListenerState::Off);
@@ -208,7 +208,7 @@ async fn everything_works_by_polling_through_a_pooler() {
 async fn a_listener_behind_a_pooler_is_detected() {
     let db = TestDb::new().await;
     let Some(pooler) = pooler(&db).await else { return };
-    let wrong = reveille_pg::Options { listen_url: Some(pooler.url().to_owned()), ..reveille_pg::Options::default() };
+    let wrong = reveille_pg::Options::default().listen_url(pooler.url().to_owned());
     let wrong = Database::connect_lazy(db.url(), wrong).expect("a pool");
     let jobs = start(&wrong, db.schema(), options()).await;
     eventually("the listener is disconnected", async || {

@@ -96,11 +96,7 @@ async fn all_writes_of_broken_batches_get_their_true_outcome() {
 
 /// A pool of one connection, behind a proxy, that soon gives up waiting for it.
 fn impatient(proxy: &Proxy) -> Database {
-    let options = reveille_pg::Options {
-        acquire_timeout: Duration::from_millis(300),
-        max_connections: 1,
-        ..reveille_pg::Options::default()
-    };
+    let options = reveille_pg::Options::default().acquire_timeout(Duration::from_millis(300)).max_connections(1);
     Database::connect_lazy(proxy.url(), options).expect("a pool")
 }
 

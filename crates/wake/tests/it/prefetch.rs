@@ -149,7 +149,7 @@ fn a_runtime_that_shuts_down_closes_all_connections() {
     let name = format!("prefetch-{}", std::process::id());
     let ends = Runtime::new().expect("a runtime");
     ends.block_on(async {
-        let options = reveille_pg::Options { application_name: name.clone(), ..reveille_pg::Options::default() };
+        let options = reveille_pg::Options::default().application_name(name.clone());
         let database = Database::connect(db.url(), options).await.expect("connect");
         let (_wake, consumer) = tickets_of(&db, &database).await;
         take_many(&consumer).await;

@@ -17,7 +17,7 @@ pub(super) async fn examine(
     report: &mut Report,
 ) -> Option<reveille_pg::Database> {
     // Its own address, not that of the direct URL which may come with it.
-    let alone = reveille_pg::Options { listen_url: None, ..options.clone() };
+    let alone = options.clone().listen_url(None);
     let database = match reveille_pg::Database::connect_lazy(url, alone) {
         Ok(database) => database,
         Err(error) => {

@@ -19,10 +19,7 @@ pub(super) async fn run(args: Import) -> Result<(), Error> {
     if args.dry_run {
         say(format_args!("nothing stands in the way of carrying it into {}", target.quoted()));
     } else {
-        let options = reveille_durable::Options {
-            schema: Some(target.name().to_owned()),
-            ..reveille_durable::Options::default()
-        };
+        let options = reveille_durable::Options::default().schema(target.name());
         let provider = PostgresProvider::with_database(database.clone(), options).await?;
         let imported = provider.import_from(&source).await?;
         provider.flush().await;

@@ -26,7 +26,7 @@ pub(super) async fn start(settings: &Embedded, data_dir: &Path, shutdown: &Shutd
         }
     };
     say(format_args!("starting PostgreSQL in {}", data_dir.display()));
-    let settings = Settings { installation: Some(installation), ..Settings::new(data_dir) };
+    let settings = Settings::new(data_dir).installation(installation);
     let mut starting = pin!(Cluster::start(settings));
     let cluster = tokio::select! {
         started = &mut starting => started?,

@@ -1,6 +1,6 @@
 //! Too few connections, and a schema with an odd name: everything works, if slower.
 
-use reveille_durable::{Options, PostgresProvider};
+use reveille_durable::PostgresProvider;
 use reveille_pg::testing::{Proxy, TestDb};
 use sqlx::postgres::PgPoolOptions;
 use tokio::time::sleep;
@@ -45,8 +45,8 @@ async fn a_pool_exhausted_by_the_application_fails_nothing() {
 /// A runtime of eight dispatchers completes its work with any number of connections: no task waits for one while holding one.
 async fn completes_with(max_connections: u32) {
     let db = TestDb::new().await;
-    let pool = reveille_pg::Options { max_connections, ..reveille_pg::Options::default() };
-    let options = Options { pool, ..options(db.schema()) };
+    let pool = reveille_pg::Options::default().max_connections(max_connections);
+    let options = options(db.schema()).pool(pool);
     let provider = PostgresProvider::connect(db.url(), options).await.expect("a provider");
     let load = Load::start(&provider).await;
     load.complete(ORCHESTRATIONS).await;

@@ -31,7 +31,7 @@ const SHORT_LEASE: Duration = Duration::from_secs(2);
 
 /// Long polling in a schema.
 fn options(schema: &Schema) -> Options {
-    Options { schema: Some(schema.name().to_owned()), long_poll: LongPollConfig::enabled(), ..Options::default() }
+    Options::default().schema(schema.name()).long_poll(LongPollConfig::enabled())
 }
 
 /// A runtime of four dispatchers of each kind, whose lost claims come back soon.

@@ -122,8 +122,8 @@ async fn unreachable(db: &TestDb, password: &str) -> Vec<String> {
         let error = PostgresProvider::new(url).await.expect_err("nobody answers");
         said.extend([error.to_string(), format!("{error:?}"), reveille_pg::causes(&error)]);
     }
-    let pool = reveille_pg::Options { listen_url: Some(unknown), ..reveille_pg::Options::default() };
-    said.push(format!("{:?}", Options { pool, ..Options::default() }));
+    let pool = reveille_pg::Options::default().listen_url(unknown);
+    said.push(format!("{:?}", Options::default().pool(pool)));
     said
 }
 

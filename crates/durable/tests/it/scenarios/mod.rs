@@ -73,8 +73,7 @@ pub(crate) struct Node {
 
 impl Node {
     async fn start(database: Database, db: &TestDb, role: Role) -> Node {
-        let schema = Some(db.schema().name().to_owned());
-        let options = Options { schema, long_poll: LongPollConfig::enabled(), ..Options::default() };
+        let options = Options::default().schema(db.schema().name()).long_poll(LongPollConfig::enabled());
         let provider = PostgresProvider::with_database(database, options).await.expect("start a provider");
         let client = Client::new(Arc::new(provider.clone()));
         let mut node = Node { provider, client, runtime: None, role };

@@ -57,16 +57,12 @@ async fn without_a_listener_work_is_found_by_polling(config: LongPollConfig) {
     let db = TestDb::new().await;
     let proxy = Proxy::start(&db).await;
     proxy.set(Mode::Refuse).await;
-    let pool = reveille_pg::Options {
-        listen_url: Some(proxy.url().to_owned()),
-        acquire_timeout: Duration::from_secs(1),
-        ..reveille_pg::Options::default()
-    };
+    let pool =
+        reveille_pg::Options::default().listen_url(proxy.url().to_owned()).acquire_timeout(Duration::from_secs(1));
     let database = Database::connect_lazy(db.url(), pool).expect("a pool");
     let polls = config.strategy == Strategy::Competing;
     let max_wait_time = if polls { config.max_wait_time } else { Duration::from_millis(500) };
-    let schema = Some(db.schema().name().to_owned());
-    let options = Options { schema, long_poll: LongPollConfig { max_wait_time, ..config }, ..Options::default() };
+    let options = Options::default().schema(db.schema().name()).long_poll(LongPollConfig { max_wait_time, ..config });
     let deaf = PostgresProvider::with_database(database, options).await.expect("start a provider");
     eventually("it is refused", async || matches!(deaf.health().listener, ListenerState::Lost { .. })).await;
     for number in 0..3 {
@@ -104,10 +100,9 @@ async fn behind_a_pooler_work_is_found_by_polling() {
     let db = TestDb::new().await;
     drop(provider(&db, LongPollConfig::default()).await);
     let Some(pooler) = reveille_pg::testing::pooler(&db).await else { return };
-    let pool = reveille_pg::Options { pooler: true, ..reveille_pg::Options::default() };
+    let pool = reveille_pg::Options::default().pooler(true);
     let database = Database::connect_lazy(pooler.url(), pool).expect("a pool");
-    let schema = Some(db.schema().name().to_owned());
-    let options = Options { schema, long_poll: super::calm(), ..Options::default() };
+    let options = Options::default().schema(db.schema().name()).long_poll(super::calm());
     let pooled = PostgresProvider::with_database(database, options).await.expect("start a provider");
     assert_eq!(pooled.health().listener, ListenerState::Off);
     let turn = waiter(&pooled);

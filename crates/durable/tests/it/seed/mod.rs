@@ -93,8 +93,7 @@ async fn until_it_is_connected(provider: &PostgresProvider) {
 /// A provider that logs in as a role of its own, by which its statements are counted and its listener is found.
 async fn connected_as(role: &CountingRole, db: &TestDb, config: LongPollConfig) -> PostgresProvider {
     drop(provider(db, LongPollConfig::default()).await);
-    let schema = Some(db.schema().name().to_owned());
-    let options = Options { schema, long_poll: config, ..Options::default() };
+    let options = Options::default().schema(db.schema().name()).long_poll(config);
     let provider = PostgresProvider::with_database(role.database().clone(), options).await.expect("start a provider");
     until_it_is_connected(&provider).await;
     provider

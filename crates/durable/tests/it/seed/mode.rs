@@ -22,14 +22,9 @@ fn lasting() -> LongPollConfig {
 
 /// A provider that reaches the server through a proxy, and listens directly: what is done to the proxy affects polls alone.
 async fn behind(proxy: &Proxy, db: &TestDb, config: LongPollConfig) -> PostgresProvider {
-    let pool = reveille_pg::Options {
-        listen_url: Some(db.url().to_owned()),
-        acquire_timeout: Duration::from_secs(2),
-        ..reveille_pg::Options::default()
-    };
+    let pool = reveille_pg::Options::default().listen_url(db.url().to_owned()).acquire_timeout(Duration::from_secs(2));
     let database = Database::connect_lazy(proxy.url(), pool).expect("a pool");
-    let schema = Some(db.schema().name().to_owned());
-    let options = Options { schema, long_poll: config, ..Options::default() };
+    let options = Options::default().schema(db.schema().name()).long_poll(config);
     let provider = PostgresProvider::with_database(database, options).await.expect("start a provider");
     until_it_is_connected(&provider).await;
     provider

@@ -154,8 +154,7 @@ async fn a_fetch_does_not_wait_by_default() {
     let db = TestDb::new().await;
     let Some(role) = db.counting_role().await else { return };
     drop(provider(&db, LongPollConfig::default()).await);
-    let schema = Some(db.schema().name().to_owned());
-    let options = reveille_durable::Options { schema, ..reveille_durable::Options::default() };
+    let options = reveille_durable::Options::default().schema(db.schema().name());
     let provider = reveille_durable::PostgresProvider::with_database(role.database().clone(), options)
         .await
         .expect("start a provider");

@@ -41,7 +41,7 @@ async fn a_downloaded_server_runs() {
     assert!(lines[1].starts_with(&format!("unpacking PostgreSQL {MAJOR}.")), "{lines:?}");
     assert_eq!(entries(&cache), 1, "one folder, and nothing half-made");
 
-    let settings = Settings { installation: Some(installation.clone()), durable: false, ..Settings::new(&place.path) };
+    let settings = Settings::new(&place.path).installation(installation.clone()).durable(false);
     let cluster = Cluster::start(settings).await.expect("start what was downloaded");
     assert_eq!(ask(&cluster, "select 'it runs'").await, "it runs");
     cluster.stop().await.expect("stop");

@@ -272,7 +272,7 @@ async fn a_taken_port_is_named_or_avoided() {
     let port = cluster.port();
     cluster.stop().await.expect("stop");
     let _occupied = TcpListener::bind(("127.0.0.1", port)).expect("occupy");
-    let error = Cluster::start(Settings { port: Some(port), ..place.settings() }).await.expect_err("taken");
+    let error = Cluster::start(place.settings().port(port)).await.expect_err("taken");
     assert!(matches!(error, Error::PortTaken { port: named } if named == port), "{error}");
     let elsewhere = place.start().await;
     assert_ne!(elsewhere.port(), port);
@@ -285,7 +285,7 @@ async fn a_taken_port_is_named_or_avoided() {
 async fn a_failed_start_shows_the_log_and_its_path() {
     let Some(place) = Place::new("server").await else { return };
     let extra = vec![("work_mem".to_owned(), "a lot".to_owned())];
-    let error = Cluster::start(Settings { extra, ..place.settings() }).await.expect_err("refused");
+    let error = Cluster::start(place.settings().extra(extra)).await.expect_err("refused");
     let message = error.to_string();
     assert!(message.contains("work_mem"), "{message}");
     assert!(message.contains(&*place.path.join("postgresql.log").to_string_lossy()), "{message}");

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, lchown};
 use std::path::Path;
 
-use reveille_pg::embedded::{Cluster, Settings};
+use reveille_pg::embedded::Cluster;
 use reveille_pg::testing::skip;
 
 use super::{Place, ask};
@@ -80,7 +80,9 @@ async fn missing_folders_are_made_open_and_the_last_closed() {
     let Some(place) = of_root().await else { return };
     let deep = place.path.join("several/folders/down");
     fs::set_permissions(&place.path, fs::Permissions::from_mode(0o755)).expect("open");
-    let cluster = Cluster::start(Settings { data_dir: deep.clone(), ..place.settings() }).await.expect("start");
+    let mut settings = place.settings();
+    settings.data_dir = deep.clone();
+    let cluster = Cluster::start(settings).await.expect("start");
     cluster.stop().await.expect("stop");
     assert_eq!(owner_and_mode(deep.parent().expect("parent")), (0, 0o755));
     assert_eq!(owner_and_mode(&deep), (0, 0o711));
@@ -189,7 +191,9 @@ async fn a_directory_that_the_servers_user_can_replace_is_refused() {
     fs::set_permissions(&elsewhere, fs::Permissions::from_mode(0o755)).expect("open");
     std::os::unix::fs::symlink(&elsewhere, users.join("link")).expect("link");
     for data_dir in [users.join("new"), users.join("link"), users.join("link/below")] {
-        let refused = Cluster::start(Settings { data_dir: data_dir.clone(), ..place.settings() }).await;
+        let mut settings = place.settings();
+        settings.data_dir = data_dir.clone();
+        let refused = Cluster::start(settings).await;
         let message = refused.expect_err("refused").to_string();
         assert!(message.contains("can replace"), "{}: {message}", data_dir.display());
     }
