@@ -111,7 +111,7 @@ create table {schema}.cursor (
     retries         integer     not null default 0,
     read_at         timestamptz,
     -- Messages before this offset were in a lease that expired. They are delivered one at a time, so that a message
-    -- that crashes its consumer is told apart from those that were delivered with it.
+    -- that crashes its consumer is distinguished from those that were delivered with it.
     suspect_until   bigint      not null default 0,
     -- The lease holds a single message in a single partition: if it expires, that message is the reason.
     lease_is_single boolean     not null default false,

@@ -130,7 +130,7 @@ impl MessageState {
 pub struct ListedMessage {
     /// The message.
     pub message: MessageState,
-    /// How far it has come.
+    /// Its status.
     pub status: MessageStatus,
     /// The number of consumer groups that read its partition.
     pub groups: u64,
@@ -174,7 +174,7 @@ pub struct MessageDetail {
 }
 
 impl MessageDetail {
-    /// How far it has come.
+    /// Its status.
     pub fn status(&self) -> MessageStatus {
         let any = |status| self.readers.iter().any(|reader| reader.status == status);
         if any(MessageStatus::Processing) {

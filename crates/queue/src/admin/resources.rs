@@ -113,7 +113,7 @@ pub struct QueueState {
     pub settings: Settings,
     /// The number of its partitions.
     pub partitions: u64,
-    /// How many messages.
+    /// Their number.
     pub messages: Counts,
 }
 
@@ -228,7 +228,7 @@ pub struct Space {
 pub struct Depth {
     /// The group.
     pub group: String,
-    /// How many messages.
+    /// Their number.
     pub pending: u64,
     /// The partitions with messages to read, and the number of messages of each.
     pub partitions: Vec<(String, u64)>,

@@ -289,7 +289,7 @@ mod tests {
         }
     }
 
-    /// The defaults, what the clients of the field send, and the limits.
+    /// The defaults, the parameters of existing clients, and the limits.
     #[test]
     fn parameters_mean_what_clients_mean() {
         let asked = |text: &str| {

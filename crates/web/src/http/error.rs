@@ -18,7 +18,7 @@ const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 /// The longest message, in bytes: it may quote client input.
 const MESSAGE_MAX: usize = 1_000;
 /// While the database is not reachable.
-const NO_DATABASE: &str = "no connection to the database at the moment; retry";
+const NO_DATABASE: &str = "no connection to the database; retry";
 /// While the process stops.
 pub(crate) const STOPPING: &str = "the server is stopping; use another connection";
 

@@ -1,4 +1,4 @@
-//! `/consumer-groups/…`: how far consumer groups have come, moving them, and removing them.
+//! `/consumer-groups/…`: positions of consumer groups, seeking, deleting.
 
 use std::time::Duration;
 

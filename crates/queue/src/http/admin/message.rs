@@ -1,4 +1,4 @@
-//! `/messages/{partitionId}/{transactionId}`: one message, and changing what becomes of it.
+//! `/messages/{partitionId}/{transactionId}`: showing, retrying and deleting one message.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! `GET /messages`: looking at messages.
+//! `GET /messages`: listing messages.
 
 use axum::Json;
 use axum::extract::State;

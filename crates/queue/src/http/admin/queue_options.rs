@@ -1,4 +1,4 @@
-//! The options of a queue as they are given: each may be left away, and each has its limits.
+//! The options of a queue in a request: each is optional and has limits.
 
 use utoipa::ToSchema;
 

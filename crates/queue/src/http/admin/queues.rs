@@ -297,7 +297,7 @@ mod tests {
         RawValue::from_string(json.to_owned()).expect("JSON")
     }
 
-    /// Some languages escape what they need not; the names of options are the same then.
+    /// Some languages escape characters without need; the names of options are the same then.
     #[test]
     fn options_may_be_escaped() {
         let text = r#"{"queue": "q", "options": {"\u006ceaseTime": 7, "what\never": 1}}"#;

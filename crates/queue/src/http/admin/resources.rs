@@ -1,4 +1,4 @@
-//! `/resources/…`: what there is, and how it is doing.
+//! `/resources/…`: queues, partitions, namespaces and tasks, with the number of their messages.
 
 use axum::Json;
 use axum::extract::State;
@@ -33,7 +33,7 @@ pub(super) fn routes() -> OpenApiRouter<Queues> {
         .routes(routes!(tasks))
 }
 
-/// How many messages there are. A deleted one counts until those stored with it go.
+/// Numbers of messages. A deleted message counts until its segment is deleted.
 #[derive(Serialize, ToSchema)]
 #[schema(as = MessageCounts)]
 pub(super) struct Counts {

@@ -1,4 +1,4 @@
-//! `/status…`, `/analytics/…`, `/stats/refresh`: what a console shows.
+//! `/status…`, `/analytics/…`, `/stats/refresh`: the state of queues, server and database.
 //!
 //! Only what is cheap to know: lags, the counters of this process, and PostgreSQL's statistics. History is not stored:
 //! `from`, `to` and `interval`, which consoles send, are ignored.

@@ -1,4 +1,4 @@
-//! `/traces…`: what consumers note about messages.
+//! `/traces…`: notes of consumers about messages.
 
 use axum::Json;
 use axum::extract::State;
