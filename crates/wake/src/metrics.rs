@@ -125,6 +125,7 @@ impl WriterMetrics {
 
 /// The counts of one consumer since it was made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Counts {
     /// Claim statements sent.
     pub polls: u64,

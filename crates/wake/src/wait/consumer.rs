@@ -44,6 +44,7 @@ impl<C: Claim> Clone for Consumer<C> {
 
 /// The state of a consumer.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ConsumerHealth {
     /// Its name.
     pub name: Arc<str>,
