@@ -239,7 +239,7 @@ CREATE OR REPLACE FUNCTION {schema}.claim_instances(max_instances integer, lease
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off';
 
-CREATE OR REPLACE FUNCTION {schema}.claim_work(tag_queues text[], lease_ms bigint, owners text[], session_ms bigint[], prefetch integer, bound_us bigint)
+CREATE OR REPLACE FUNCTION {schema}.claim_work(tag_queues text[], lease_ms bigint, owners text[], session_ms bigint[], bound_us bigint)
  RETURNS TABLE(next_due_ms double precision, due_us bigint, waiter integer, instance_id text, id bigint, lock_token uuid, attempt integer, work_item text)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'

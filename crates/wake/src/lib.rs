@@ -49,7 +49,7 @@ pub use metrics::{Counts, METRICS, Metric};
 pub use notify::channel::{Channel, Payload, SUFFIX_MAX, Topic, WakeUp, channel_name, topic_key};
 pub use notify::dispatcher::ListenerState;
 pub use notify::rate::TRAILING;
-pub use options::{AggressiveOn, BROADCAST_CAP, Listening, Options, Strategy};
+pub use options::{AggressiveOn, Listening, Options, Strategy};
 pub use snapshot::{Aged, READ_WITHIN, Snapshot};
 pub use wait::claim::{Claim, Claimed, PollRequest, PollResult, Waiter};
 pub use wait::consumer::{Consumer, ConsumerHealth};
@@ -88,6 +88,7 @@ pub struct Wake {
 
 /// The state of the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Health {
     /// The state of the listener.
     pub listener: ListenerState,

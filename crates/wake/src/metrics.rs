@@ -41,8 +41,6 @@ metrics! {
         "polls that found due rows locked by other transactions, by consumer";
     SWEEPS = "reveille_wake_sweeps_total", "counter", "sweep statements over all sleeping groups, by consumer";
     ITEMS = "reveille_wake_items_total", "counter", "items claimed, by consumer";
-    PREFETCHED = "reveille_wake_prefetched_total", "counter",
-        "items prefetched for waiters that were about to come, by consumer";
     GIVEN_BACK = "reveille_wake_given_back_total", "counter",
         "items given back because their waiter left or never came, by consumer";
     REFUSED = "reveille_wake_refused_total", "counter",
@@ -93,7 +91,6 @@ pub(crate) struct ConsumerMetrics {
     pub(crate) skipped_polls: Count,
     pub(crate) sweeps: Count,
     pub(crate) items: Count,
-    pub(crate) prefetched: Count,
     pub(crate) given_back: Count,
     pub(crate) refused: Count,
     groups: ::metrics::Gauge,
@@ -128,6 +125,7 @@ impl WriterMetrics {
 
 /// The counts of one consumer since it was made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Counts {
     /// Claim statements sent.
     pub polls: u64,
@@ -141,8 +139,6 @@ pub struct Counts {
     pub sweeps: u64,
     /// Items claimed.
     pub items: u64,
-    /// Of these, prefetched ones.
-    pub prefetch: u64,
     /// Items given back because their waiter left or never came.
     pub given_back: u64,
     /// Waiters rejected because there were `max_waiters`.
@@ -161,7 +157,6 @@ impl ConsumerMetrics {
             skipped_polls: Count::new(SKIPPED_POLLS, consumer),
             sweeps: Count::new(SWEEPS, consumer),
             items: Count::new(ITEMS, consumer),
-            prefetched: Count::new(PREFETCHED, consumer),
             given_back: Count::new(GIVEN_BACK, consumer),
             refused: Count::new(REFUSED, consumer),
             groups: ::metrics::gauge!(GROUPS, "consumer" => labelled()),
@@ -201,7 +196,6 @@ impl ConsumerMetrics {
             skipped_polls: self.skipped_polls.get(),
             sweeps: self.sweeps.get(),
             items: self.items.get(),
-            prefetch: self.prefetched.get(),
             given_back: self.given_back.get(),
             refused: self.refused.get(),
         }

@@ -4,20 +4,23 @@ use std::time::Duration;
 
 /// How the waiters of a consumer are woken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Strategy {
     /// Equal waiters are one group: one wake-up, one poll for all of them.
     #[default]
     Competing,
     /// Every waiter is a group of its own: one wake-up, one poll each, and `SKIP LOCKED` distributes the rows. No group
-    /// is known to be empty, polling is never aggressive, and a sleep never lasts longer than [`BROADCAST_CAP`].
+    /// is known to be empty, polling is never aggressive, and a sleep never lasts longer than a minute, because there
+    /// is no fallback.
     Broadcast,
 }
 
 /// The longest sleep under [`Strategy::Broadcast`], which has no fallback.
-pub const BROADCAST_CAP: Duration = Duration::from_secs(60);
+pub(crate) const BROADCAST_CAP: Duration = Duration::from_secs(60);
 
 /// What makes a consumer poll aggressively for a while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum AggressiveOn {
     /// Only faults: the listener lost or refused, a poll that failed or was late, a fallback that found work.
     #[default]
@@ -28,6 +31,7 @@ pub enum AggressiveOn {
 
 /// Whether to listen for notifications of other processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Listening {
     /// Listen if the database can be reached directly, poll otherwise.
     #[default]

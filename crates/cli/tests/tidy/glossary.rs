@@ -15,7 +15,7 @@ const RETIRED: &[(&str, &str)] = &[("passenger", "pending write"), ("boarded", "
 /// Retired words that are still being replaced. Move an entry to [`RETIRED`] when the last use is gone.
 #[expect(dead_code, reason = "the words are being replaced")]
 const PENDING: &[(&str, &str)] = &[
-    ("ahead", "prefetch"),
+    ("ahead", "earlier, or in front"),
     ("anybody", "the consumer, the client, the process"),
     ("bell", "wake target"),
     ("boarding", "pending writes"),
@@ -98,7 +98,6 @@ const PENDING_DOMAIN: &[&str] = &[
     "notifier",
     "partition",
     "poll",
-    "prefetch",
     "scan bound",
     "segment",
     "slack",

@@ -2,8 +2,6 @@
 -- Waiters: `owners` and `session_ms` have one element per waiter. An activity without a session goes to any waiter. One
 --        with a session goes to a waiter of the session's owner; if the session has no owner, to the first waiter that
 --        accepts sessions (owner not null), which then owns it for its session_ms.
--- prefetch: how many more to lease for waiters that will come soon; their numbers follow the last waiter. None while an
---        activity with a session is queued: a worker that never waits would never get the activities of its session.
 -- tag_queues: the tag queues to claim from; null: all.
 -- Rows:  one per leased activity, `waiter` from zero. Then one row of nulls except next_due_ms: in how long the next
 --        activity is due; due_us: the current time, if nothing due is left.
@@ -14,7 +12,7 @@
 -- Cost:  4 of 5 000 due in 0.19 ms and 36 buffers, one in 0.16 ms and 12, none due in 0.08 ms. With a bitmap scan,
 --        which the planner prefers for an empty table, 20 000 due cost 20 ms; joined by key instead of ctid, 140 ms.
 create or replace function {schema}.claim_work(
-    tag_queues text[], lease_ms bigint, owners text[], session_ms bigint[], prefetch integer, bound_us bigint
+    tag_queues text[], lease_ms bigint, owners text[], session_ms bigint[], bound_us bigint
 ) returns table (
     next_due_ms float8,
     due_us      bigint,
@@ -51,11 +49,9 @@ begin
 
     -- 1. Where to scan. Each poll may take the activities of other sessions, so a bound that one poll has found does
     --    not hold for the next while activities with sessions are queued.
-    if (bound_us is not null or prefetch > 0)
+    if bound_us is not null
        and exists (select from {schema}.worker_queue activity where activity.session_id is not null) then
         bound := '-infinity';
-    else
-        max_activities := max_activities + prefetch;
     end if;
     if tag_queues is null then
         -- Skips from one tag queue to the next in the index.

@@ -122,7 +122,6 @@ impl Claim for ActivityClaim {
             .bind(millis(key.lease))
             .bind(&owners)
             .bind(session_ms)
-            .bind(poll.prefetch as i32)
             .bind(scan.bound_us);
         let rows = query.fetch_all(conn).await?;
         let (mut claimed, mut next_due_ms, mut now_us, mut oldest) = (Vec::new(), None, None, None);
@@ -169,10 +168,6 @@ impl Claim for ActivityClaim {
 
     fn fits(&self, activity: &Activity, _: &SessionOwner) -> bool {
         matches!(activity.item, Some(WorkItem::ActivityExecute { session_id: None, .. }))
-    }
-
-    fn prefetches(&self) -> bool {
-        true
     }
 
     async fn sweep(&self, conn: &mut PgConnection, keys: &[ActivityKey]) -> reveille_pg::Result<Vec<usize>> {

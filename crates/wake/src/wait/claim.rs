@@ -14,7 +14,7 @@ use crate::wait::consumer::Inner;
 use crate::wait::share;
 use crate::wait::timer::earliest;
 
-/// The index of no waiter: the item is prefetched.
+/// The index of no waiter: the item is given back.
 const NO_WAITER: usize = usize::MAX;
 
 /// A due time farther away than this (thirty years) counts as never, so that infinity does not break arithmetic.
@@ -79,13 +79,6 @@ pub trait Claim: Send + Sync + 'static {
     fn fits(&self, _item: &Self::Item, _args: &Self::Args) -> bool {
         false
     }
-
-    /// Whether a poll may prefetch items for waiters that are about to come ([`PollRequest::prefetch`]). For items that
-    /// can be claimed a moment early and that [`fits`](Self::fits) lets any waiter have; not for items that gain from
-    /// being claimed late, such as a batch that still grows.
-    fn prefetches(&self) -> bool {
-        false
-    }
 }
 
 /// One poll: the waiters it is made for.
@@ -95,9 +88,6 @@ pub struct PollRequest<K, A> {
     pub key: K,
     /// The waiters, in order of waiting time.
     pub waiters: Vec<Waiter<A>>,
-    /// How many more items may be claimed for waiters that are about to come; zero unless the claim
-    /// [`prefetches`](Claim::prefetches) and waiters come often.
-    pub prefetch: usize,
 }
 
 /// One waiter of a poll.
@@ -148,7 +138,7 @@ impl<I> PollResult<I> {
         Self::new(ms.filter(|ms| *ms < LATEST_MS).map(|ms| Duration::from_secs_f64(ms.max(0.0) / 1_000.0)))
     }
 
-    /// Gives an item to a waiter by its index, or, beyond the last index, to the next waiter that comes. `lease` is
+    /// Gives an item to a waiter by its index. An index beyond the last one gives it back. `lease` is
     /// when it is due again if it is not completed: the group then polls again. `None` means never, as for an item that
     /// the claim itself has completed.
     pub fn give(&mut self, waiter: usize, item: I, lease: Option<Duration>) {
@@ -161,7 +151,7 @@ impl<I> PollResult<I> {
     pub fn deal<K, A>(mut self, poll: &PollRequest<K, A>, items: Vec<I>, lease: Option<Duration>) -> Self {
         let wants: Vec<usize> = poll.waiters.iter().map(|waiter| waiter.want).collect();
         let waiters = share::deal(items.len(), &wants);
-        // Items beyond what the waiters want are prefetched, or given back.
+        // Items beyond what the waiters want are given back.
         for (waiter, item) in waiters.into_iter().chain(std::iter::repeat(NO_WAITER)).zip(items) {
             self.give(waiter, item, lease);
         }

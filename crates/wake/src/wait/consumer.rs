@@ -25,7 +25,6 @@ use crate::options::{AggressiveOn, BROADCAST_CAP, Options, Strategy};
 use crate::wait::claim::{Claim, Claimed};
 use crate::wait::group::{Group, ListenerEpoch, NewWaiter, Rules, WaiterId};
 use crate::wait::mode::{Event, Mode};
-use crate::wait::prefetch::Prefetch;
 use crate::wait::schedule::{SweepState, Timer, run_timers};
 use crate::wait::timer::Timers;
 
@@ -45,6 +44,7 @@ impl<C: Claim> Clone for Consumer<C> {
 
 /// The state of a consumer.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ConsumerHealth {
     /// Its name.
     pub name: Arc<str>,
@@ -124,9 +124,9 @@ impl<C: Claim> Consumer<C> {
 
     /// Claims up to `want` items now or as soon as there are some.
     ///
-    /// `Ok(None)` means that the deadline has passed. A waiter that joins a group known to be empty causes no query,
-    /// nor does one that gets a [prefetched](Claim::prefetches) item; in every other case at least one poll is made for
-    /// it, and a poll that runs at the deadline is waited for, up to a second. A deadline that is not in the future
+    /// `Ok(None)` means that the deadline has passed. A waiter that joins a group known to be empty causes no
+    /// query; in every other case at least one poll is made for it, and a poll that runs at the deadline is waited for,
+    /// up to a second. A deadline that is not in the future
     /// means [`claim_now`](Self::claim_now).
     ///
     /// # Errors
@@ -165,8 +165,7 @@ impl<C: Claim> Consumer<C> {
         answered.unwrap_or_else(|_| Err(self.inner.closed()))
     }
 
-    /// Claims up to `want` items that are due now; polls, unless an item was prefetched. `Ok(None)` means there were
-    /// none.
+    /// Claims up to `want` items that are due now; always polls. `Ok(None)` means there were none.
     ///
     /// # Errors
     /// As [`claim`](Self::claim); a failure is not retried.
@@ -244,19 +243,10 @@ pub(crate) struct GroupEntry<C: Claim> {
     pub(crate) key: C::Key,
     pub(crate) topics: Vec<Topic>,
     pub(crate) group: Group<Request<C>>,
-    /// Each in its guard, so that it is given back whatever happens to the group.
-    pub(crate) prefetch: Prefetch<Claimed<C>>,
     /// Whether its poll loop is running.
     pub(crate) running: bool,
     /// Its time in [`State::vacant`], if it is there.
     pub(crate) vacant_since: Option<Instant>,
-}
-
-impl<C: Claim> GroupEntry<C> {
-    /// Whether it may be forgotten.
-    pub(crate) fn is_vacant(&self) -> bool {
-        self.group.is_vacant() && self.prefetch.is_empty()
-    }
 }
 
 /// A registered waiter; dropping this removes it.
@@ -326,18 +316,6 @@ impl<C: Claim> Inner<C> {
         state.last_id += 1;
         let (waiter, epoch) = (state.last_id, state.epoch);
         if let Some(entry) = state.groups.get_mut(&group) {
-            if self.prefetches() {
-                if !entry.is_vacant() {
-                    entry.prefetch.arrived(now);
-                }
-                let fits = |claimed: &Claimed<C>| claimed.iter().all(|item| self.claim.fits(item, &args));
-                if let Some(claimed) = entry.prefetch.take(now, fits) {
-                    drop(reply.send(Ok(Some(claimed))));
-                    self.group_changed(&mut state, group);
-                    drop(state);
-                    return Ok((Registration { inner: self.clone(), group, waiter }, answer));
-                }
-            }
             let request = Request { args: Arc::new(args), reply };
             let new = NewWaiter { request, want: want.max(1), visibility_key, waits };
             entry.group.add_waiter(waiter, new, now, epoch, &self.rules);
@@ -346,11 +324,6 @@ impl<C: Claim> Inner<C> {
         self.group_changed(&mut state, group);
         drop(state);
         Ok((Registration { inner: self.clone(), group, waiter }, answer))
-    }
-
-    /// Whether polls may prefetch items. Under [`Strategy::Broadcast`] every waiter polls for itself.
-    pub(crate) fn prefetches(&self) -> bool {
-        self.claim.prefetches() && self.options.strategy == Strategy::Competing
     }
 
     /// The group of a key; created, and subscribed to its topics, if there is none.
@@ -373,8 +346,8 @@ impl<C: Claim> Inner<C> {
         if !broadcast {
             state.ids.insert(key.clone(), id);
         }
-        let (group, prefetch) = (Group::new(now), Prefetch::new(now));
-        state.groups.insert(id, GroupEntry { key, topics, group, prefetch, running: false, vacant_since: None });
+        let group = Group::new(now);
+        state.groups.insert(id, GroupEntry { key, topics, group, running: false, vacant_since: None });
         id
     }
 
@@ -402,12 +375,10 @@ impl<C: Claim> Inner<C> {
             let in_progress = self.in_progress.begin();
             self.runtime.spawn(me.poll_until_asleep(id, in_progress));
         }
-        let vacant = (entry.is_vacant() && !entry.running).then(|| entry.group.vacant_since());
+        let vacant = (entry.group.is_vacant() && !entry.running).then(|| entry.group.vacant_since());
         let before = std::mem::replace(&mut entry.vacant_since, vacant);
-        // For a group without waiters this is when it may be forgotten; not before its prefetched items are gone.
-        let wake_at =
-            entry.group.wake_at(&self.rules).filter(|_| !entry.group.is_vacant() || entry.prefetch.is_empty());
-        let prefetch_until = entry.prefetch.until();
+        // For a group without waiters this is when it may be forgotten.
+        let wake_at = entry.group.wake_at(&self.rules);
         let asleep = entry.group.is_asleep();
         if before != vacant {
             before.map(|since| state.vacant.remove(&(since, id)));
@@ -417,7 +388,6 @@ impl<C: Claim> Inner<C> {
             return self.forget(state, id);
         }
         self.set_timer(state, Timer::Group(id), wake_at);
-        self.set_timer(state, Timer::Prefetch(id), prefetch_until);
         if asleep {
             self.schedule_fallback(state);
             self.schedule_poll(state);
@@ -427,7 +397,7 @@ impl<C: Claim> Inner<C> {
 
     fn close(self: &Arc<Self>) {
         let now = Instant::now();
-        let (mut requests, mut prefetched) = (Vec::new(), Vec::new());
+        let mut requests = Vec::new();
         {
             let mut state = self.state.lock();
             state.closed = true;
@@ -436,7 +406,6 @@ impl<C: Claim> Inner<C> {
             for id in ids {
                 if let Some(entry) = state.groups.get_mut(&id) {
                     requests.extend(entry.group.drain(now));
-                    prefetched.push((entry.key.clone(), entry.prefetch.drain()));
                     self.group_changed(&mut state, id);
                 }
             }
@@ -447,7 +416,6 @@ impl<C: Claim> Inner<C> {
         for request in requests {
             drop(request.reply.send(Err(self.closed())));
         }
-        self.return_prefetched(prefetched);
     }
 }
 

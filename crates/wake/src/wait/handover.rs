@@ -63,17 +63,6 @@ impl<C: Claim> Inner<C> {
         }
     }
 
-    /// Gives back prefetched items that no waiter took in time, by one statement per key. Never call this under the
-    /// lock.
-    pub(crate) fn return_prefetched(self: &Arc<Self>, prefetched: Vec<(C::Key, Vec<Claimed<C>>)>) {
-        for (key, claimed) in prefetched {
-            let items: Vec<C::Item> = claimed.into_iter().flat_map(Claimed::accept).collect();
-            if !items.is_empty() {
-                self.give_back(key, items);
-            }
-        }
-    }
-
     async fn return_to_table(self: Arc<Self>, key: C::Key, items: Vec<C::Item>, _in_progress: InProgressGuard) {
         let wake_ups: Vec<WakeUp> = self.claim.topics(&key).into_iter().map(Topic::into_wake_up).collect();
         let (channels, payloads) = crate::Wake::notifications(&wake_ups);

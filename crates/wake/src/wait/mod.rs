@@ -6,7 +6,6 @@ pub(crate) mod group;
 mod handover;
 pub(crate) mod mode;
 mod poll;
-mod prefetch;
 pub(crate) mod reason;
 pub(crate) mod scan_bound;
 pub(crate) mod schedule;

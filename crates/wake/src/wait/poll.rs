@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use crate::error::{Error, broken, is_about_connecting};
 use crate::in_progress::InProgressGuard;
 use crate::notify::dispatcher::GroupId;
-use crate::wait::claim::{Claim, Claimed, PollRequest, PollResult, Waiter};
+use crate::wait::claim::{Claim, PollRequest, PollResult, Waiter};
 use crate::wait::consumer::Inner;
 use crate::wait::group::{PollEnd, WaiterId};
 use crate::wait::mode::Event;
@@ -133,8 +133,7 @@ impl<C: Claim> Inner<C> {
             waited: now.saturating_duration_since(waiter.since),
             waits: waiter.waits,
         });
-        let prefetch = if self.prefetches() { entry.prefetch.room(now) } else { 0 };
-        let request = PollRequest { key: entry.key.clone(), waiters: waiters.collect(), prefetch };
+        let request = PollRequest { key: entry.key.clone(), waiters: waiters.collect() };
         self.metrics.woken(begun.reason);
         let late = ready.saturating_duration_since(begun.ready_since) > self.options.notify_delivery_timeout;
         let event = match begun.reason {
@@ -170,7 +169,7 @@ impl<C: Claim> Inner<C> {
             Err(_) => {
                 for (index, waiter) in request.waiters.iter().enumerate() {
                     let waiters = vec![Waiter { args: waiter.args.clone(), ..*waiter }];
-                    let single = PollRequest { key: request.key.clone(), waiters, prefetch: 0 };
+                    let single = PollRequest { key: request.key.clone(), waiters };
                     match self.send_claim(session, &single).await {
                         Ok(polled) => {
                             outcome.items.extend(polled.items.into_iter().map(|(_, item)| (index, item)));
@@ -228,10 +227,9 @@ impl<C: Claim> Inner<C> {
         let now = Instant::now();
         let found = outcome.items.len();
         let mut by_waiter: Vec<Vec<C::Item>> = poll.waiters.iter().map(|_| Vec::new()).collect();
-        let (mut prefetched, mut unwanted) = (Vec::new(), Vec::new());
+        let mut unwanted = Vec::new();
         for (waiter, item) in outcome.items {
-            // An index beyond the last waiter means: for the next waiter that comes.
-            by_waiter.get_mut(waiter).unwrap_or(&mut prefetched).push(item);
+            by_waiter.get_mut(waiter).unwrap_or(&mut unwanted).push(item);
         }
         let short = by_waiter.iter().zip(&poll.request.waiters).any(|(got, waiter)| got.len() < waiter.want);
         let skipped = short && outcome.next_due == Some(Duration::ZERO);
@@ -248,10 +246,9 @@ impl<C: Claim> Inner<C> {
 
         let (mut deliveries, mut rejections) = (Vec::new(), Vec::new());
         let mut state = self.state.lock();
-        let closed = state.closed;
         let Some(entry) = state.groups.get_mut(&id) else {
             drop(state);
-            unwanted.extend(by_waiter.into_iter().flatten().chain(prefetched));
+            unwanted.extend(by_waiter.into_iter().flatten());
             return self.give_back(poll.request.key, unwanted);
         };
         if outcome.failure.is_some() && !entry.group.is_failing() {
@@ -277,17 +274,6 @@ impl<C: Claim> Inner<C> {
             }
         };
         let dismissed = entry.group.end_poll(end, now, &self.rules);
-        for item in prefetched {
-            // Waiters that came during the poll are first.
-            if let Some(request) = entry.group.take_idle_waiter(now, |request| self.claim.fits(&item, &request.args)) {
-                deliveries.push((request.reply, vec![item]));
-            } else if self.prefetches() && !closed {
-                self.metrics.prefetched.add(1);
-                entry.prefetch.add(Claimed::new(self.clone(), poll.request.key.clone(), vec![item]), now);
-            } else {
-                unwanted.push(item);
-            }
-        }
         state.waiters -= deliveries.len() + rejections.len() + dismissed.len();
         if let Some(event) = event {
             self.record_event(&mut state, event, now);

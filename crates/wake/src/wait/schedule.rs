@@ -22,8 +22,6 @@ use crate::wait::reason::Reason;
 pub(crate) enum Timer {
     /// A group must poll, or may be forgotten.
     Group(GroupId),
-    /// A prefetched item was not taken in time.
-    Prefetch(GroupId),
     /// The interval of aggressive polling.
     Poll,
     Fallback,
@@ -42,9 +40,8 @@ pub(crate) enum SweepState {
 
 /// Sleeps until the next timer, again and again, until the consumer is gone.
 pub(crate) async fn run_timers<C: Claim>(inner: Weak<Inner<C>>, changed: Arc<Notify>) {
-    let task = TimerTask(inner);
     loop {
-        let next = match task.0.upgrade() {
+        let next = match inner.upgrade() {
             Some(inner) => inner.fire_timers(),
             None => return,
         };
@@ -56,22 +53,6 @@ pub(crate) async fn run_timers<C: Claim>(inner: Weak<Inner<C>>, changed: Arc<Not
             },
             None => changed.notified().await,
         }
-    }
-}
-
-/// The task that runs the timers. Prefetched items keep the consumer alive and rely on its timers; if the runtime ends,
-/// the timers never fire, so the items are given back here.
-struct TimerTask<C: Claim>(Weak<Inner<C>>);
-
-impl<C: Claim> Drop for TimerTask<C> {
-    fn drop(&mut self) {
-        let Some(inner) = self.0.upgrade() else { return };
-        let prefetched: Vec<_> = {
-            let mut state = inner.state.lock();
-            state.closed = true;
-            state.groups.values_mut().map(|entry| entry.prefetch.drain()).collect()
-        };
-        drop(prefetched);
     }
 }
 
@@ -89,27 +70,16 @@ impl<C: Claim> Inner<C> {
     /// Acts on every timer that is due and returns when the next one is.
     fn fire_timers(self: &Arc<Self>) -> Option<Instant> {
         let now = Instant::now();
-        let mut overdue = Vec::new();
-        // `close` waits until the items taken out here are given back.
-        let _in_progress = self.in_progress.begin();
         let mut state = self.state.lock();
         while let Some(timer) = state.timers.pop_due(now) {
             match timer {
                 Timer::Group(id) => self.fire_group(&mut state, id, now),
-                Timer::Prefetch(id) => {
-                    let entry = state.groups.get_mut(&id);
-                    overdue.extend(entry.map(|entry| (entry.key.clone(), entry.prefetch.overdue(now))));
-                    self.group_changed(&mut state, id);
-                }
                 Timer::Poll => self.fire_poll(&mut state, now),
                 Timer::Fallback => self.fire_fallback(&mut state, now),
                 Timer::Trailing => self.fire_trailing(&mut state, now),
             }
         }
-        let next = state.timers.next();
-        drop(state);
-        self.return_prefetched(overdue);
-        next
+        state.timers.next()
     }
 
     fn fire_group(&self, state: &mut State<C>, id: GroupId, now: Instant) {
@@ -134,7 +104,7 @@ impl<C: Claim> Inner<C> {
         if state.groups.values().any(|entry| entry.group.is_asleep()) {
             self.schedule_poll(state);
             self.sweep(state, Reason::Interval);
-        } else if state.epoch.is_some() && state.groups.values().all(|entry| entry.is_vacant()) {
+        } else if state.epoch.is_some() && state.groups.values().all(|entry| entry.group.is_vacant()) {
             self.record_event(state, Event::PollEmpty, now);
             self.schedule_poll(state);
         }

@@ -15,7 +15,6 @@ mod mode;
 mod outcomes;
 mod panics;
 mod poll_order;
-mod prefetch;
 mod process;
 mod processes;
 mod registry;

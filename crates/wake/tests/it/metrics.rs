@@ -13,7 +13,6 @@ use reveille_pg::testing::{Proxy, TestDb};
 use crate::fixture::{
     OtherProgram, briefly_polling, connected, eventually, options, start_connected, take, waiter, waiting,
 };
-use crate::prefetch::{take_many, tickets};
 
 /// Collects the names and kinds of recorded metrics.
 #[derive(Clone, Default)]
@@ -136,11 +135,6 @@ async fn every_documented_metric_is_recorded() {
     eventually("it sweeps", async || jobs.claims.counts().sweeps > 0).await;
     other.insert("fails").await;
     fails.await.expect("served");
-
-    // Prefetching.
-    let db = TestDb::new().await;
-    let (_wake, tickets) = tickets(&db).await;
-    take_many(&tickets).await;
 
     let recorded = recorded.0.lock().expect("no panic").clone();
     let documented: BTreeSet<(String, &str)> =

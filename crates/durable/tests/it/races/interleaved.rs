@@ -10,7 +10,7 @@ use crate::calls::{Done, ack, activity, begin, completion, fetch, fetch_work, ra
 use crate::fixture::Fixture;
 
 /// A claim of activities for one waiter.
-const ONE_SEAT: &str = "select * from {schema}.claim_work(array[''], 60000, array[null]::text[], array[0]::bigint[], 0, null) where id is not null";
+const ONE_SEAT: &str = "select * from {schema}.claim_work(array[''], 60000, array[null]::text[], array[0]::bigint[], null) where id is not null";
 
 /// A claim does not park messages that another claim has leased since it began: the ack of that lease would bring them back as new.
 /// The claim sees an early event without its start, and also an ended lease, whose end a trigger makes it wait in. Then the start comes, and a
@@ -166,7 +166,7 @@ async fn what_a_session_holds_back_is_due_when_the_session_ends() {
     send_work(&provider, activity("a", 1)).await;
     run(&db, "update {schema}.worker_queue set session_id = 's', lock_token = gen_random_uuid(), locked_until = now() - interval '5 s'").await;
     run(&db, "insert into {schema}.sessions values ('s', 'elsewhere', now() + interval '60 s', now())").await;
-    let claim = "select next_due_ms::bigint from {schema}.claim_work(array[''], 60000, array['here'], array[60000::bigint], 0, null)";
+    let claim = "select next_due_ms::bigint from {schema}.claim_work(array[''], 60000, array['here'], array[60000::bigint], null)";
     let next = number(&db, claim).await;
     assert!((1..=60_000).contains(&next), "due in {next} ms");
 }
