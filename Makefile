@@ -30,7 +30,7 @@ check: ## format, lints, documentation, tidiness; changes nothing
 	# The workspace has the feature `http` on, through the binary; programs that embed a product have not.
 	cargo clippy --package reveille-queue --package reveille-flow --package reveille-web --lib --quiet -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --quiet
-	cargo test --package reveille --test tidy --quiet
+	cargo test --workspace --test tidy --quiet
 
 bench: ## measure, against the targets and the peers (BENCH="durable --quick")
 	@scripts/postgres.sh
