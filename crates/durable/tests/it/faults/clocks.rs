@@ -54,7 +54,7 @@ async fn timers_are_on_time_between_processes_whose_clocks_disagree() {
     }
     let Some(clock) = WrongClock::compile().await else { return };
     let Fixture { db, provider } = Fixture::new().await;
-    let processes = [HOUR, -HOUR].map(|ahead| Process::start(&db, ME, &clock.ahead(ahead)));
+    let processes = [HOUR, -HOUR].map(|ahead| Process::start(&db, ME, &clock.shifted_by(ahead)));
     for process in &processes {
         assert_eq!(process.said(0).await, "ready");
     }
@@ -106,7 +106,7 @@ async fn leases_end_on_time_whatever_the_clock_of_their_holder() {
     for ahead in [HOUR, -HOUR] {
         let instance = format!("held {ahead}");
         send(&provider, start(&instance, "")).await;
-        let other = Process::start(&db, ME, &clock.ahead(ahead));
+        let other = Process::start(&db, ME, &clock.shifted_by(ahead));
         assert_eq!(other.said(0).await, instance);
         let claimed = Instant::now();
         other.kill().await;
