@@ -211,7 +211,7 @@ mod tests {
 
     /// In a full queue only what is not there is refused: each message of a load is told for itself, and a load of which all is there is stored.
     #[test]
-    fn what_is_there_needs_no_room() {
+    fn duplicates_are_accepted_by_a_full_queue() {
         let writes = [write(1, &["old", "mine", "new", "new"]), write(1, &["old", "mine"])];
         let mut batch = PartitionBatch::of(&writes.iter().collect::<Vec<_>>()).remove(0);
         let old = Uuid::now_v7();
