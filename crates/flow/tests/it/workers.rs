@@ -22,7 +22,7 @@ impl Fixture {
     /// Returns when a task is in that state, as a letter of the table.
     pub(crate) async fn ends(&self, task: Uuid, state: &str) {
         let what = format!("the task ends as {state}");
-        reveille_pg::testing::eventually(&what, async || self.standing(task).await.0 == state).await;
+        reveille_pg::testing::eventually(&what, async || self.state_and_open_steps(task).await.0 == state).await;
     }
 
     /// The result, or the error, of the last attempt of a step without parents.
@@ -89,7 +89,8 @@ async fn a_decision_chooses_its_branch() {
     stopped(worker).await;
 }
 
-/// A step divides itself, its parts have typed inputs, and what follows has their results in order. A batch may be empty.
+/// A step divides itself, its parts have typed inputs, and what follows has their results in order. A batch may be
+/// empty.
 #[tokio::test]
 async fn a_batch_is_divided_and_gathered() {
     let steps = "[{name: split, type: batchable, batch_config: {worker_template: rows}}, {name: rows, type: batch_worker, dependencies: [split]},
@@ -140,7 +141,7 @@ async fn a_handler_is_tried_again_after_its_own_pause() {
 
 /// A handler that panics has failed, and is tried again; others that run beside it go on.
 #[tokio::test]
-async fn a_panic_is_a_failure_and_hurts_nobody() {
+async fn a_panic_is_a_failure_of_one_attempt() {
     let flow = Fixture::with("[{name: a, retry: {backoff: none}}, {name: b}]").await;
     let both = Arc::new(Barrier::new(2));
     let beside = both.clone();
@@ -176,7 +177,8 @@ async fn a_panic_is_a_failure_and_hurts_nobody() {
 }
 
 /// A handler that takes longer than its step may is dropped, and its attempt has failed for that reason.
-/// It would wait for ever; its guard counts that it was dropped. There is one attempt, so the task ends with what was said.
+/// It would wait for ever; its guard counts that it was dropped. There is one attempt, so the task ends with what was
+/// said.
 #[tokio::test]
 async fn a_handler_that_takes_too_long_is_dropped() {
     let flow = Fixture::with("[{name: a, timeout_seconds: 3, retry: {max_attempts: 1}}]").await;
