@@ -5,8 +5,8 @@
 //! Hello, Ada!
 //! ```
 //!
-//! Like all examples here it runs in a schema of its own, which it drops at its end: on the server that `DATABASE_URL` names, or, without it,
-//! on a PostgreSQL that it starts.
+//! Like all examples here it runs in a schema of its own, which it drops at its end: on the server that `DATABASE_URL`
+//! names, or, without it, on a PostgreSQL that it starts.
 
 use std::sync::Arc;
 use std::time::Duration;

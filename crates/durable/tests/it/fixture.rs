@@ -57,8 +57,8 @@ impl ProviderFactory for Factory {
     async fn create_provider(&self) -> Arc<dyn Provider> {
         let config = LongPollConfig { enabled: self.long_poll, ..LongPollConfig::default() };
         let fixture = Arc::new(Fixture::with(config).await);
-        // Some functions allow a fetch a tenth of a second: not the first of all, which makes the claim's plans, and not one for which a connection
-        // is opened, whose login alone takes that long without optimization.
+        // Some functions allow a fetch a tenth of a second: not the first of all, which makes the claim's plans, and
+        // not one for which a connection is opened, whose login alone takes that long without optimization.
         let pool = fixture.provider.pool();
         let (one, two, three) = tokio::join!(pool.acquire(), pool.acquire(), pool.acquire());
         drop((one.expect("a connection"), two.expect("a second"), three.expect("a third")));

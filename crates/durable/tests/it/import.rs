@@ -1,4 +1,4 @@
-//! Importing from duroxide-pg: what is carried over, what it is refused for, and what a break leaves.
+//! Importing from duroxide-pg: the imported data, the reasons to reject an import, and interrupted imports.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -237,7 +237,7 @@ async fn runtimes_go_on_where_the_others_stopped() {
     runtime.shutdown(None).await;
 }
 
-/// What comes first stays first, attempts are counted on, and leases that have ended are not carried over.
+/// The order is kept, attempts are continued, and expired leases are not imported.
 /// Fetches by hand: the activities of the old queue in its order, and a message that was tried once.
 #[tokio::test(flavor = "multi_thread")]
 async fn queues_keep_their_order_and_their_attempts() {
@@ -293,7 +293,7 @@ async fn an_interrupted_import_continues() {
 }
 
 /// If the source has changed since the import began, the copied data is older: the import fails.
-/// Breaks an import off, adds an event and goes on; then the same after everything was carried over.
+/// Interrupts an import, adds an event and continues; then the same after everything was imported.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_source_that_changed_meanwhile_is_noticed_before_anything_runs() {
     let it = Move::prepare().await;
@@ -309,7 +309,7 @@ async fn a_source_that_changed_meanwhile_is_noticed_before_anything_runs() {
     it.in_old("delete from {schema}.history where instance_id = 'mail' and event_id = 3").await;
     assert_eq!(it.import().await.expect("as it was"), HELD);
     it.in_old("delete from {schema}.orchestrator_queue where instance_id = 'rest'").await;
-    let said = it.import().await.expect_err("somebody worked on it since");
+    let said = it.import().await.expect_err("the source has changed");
     assert!(matches!(said, Error::Changed { what: "messages", copied: 6, held: 5, .. }), "{said}");
 }
 
@@ -347,7 +347,8 @@ async fn the_source_is_write_locked_during_an_import() {
     it.in_old("update {schema}.orchestrator_queue set attempt_count = 9").await;
 }
 
-/// Every reason to refuse is found by the dry run and by the import alike, says what to do, and nothing has happened then.
+/// Every reason to refuse is found by the dry run and by the import alike, says what to do, and nothing has happened
+/// then.
 /// A table of what is done to the schemas, and what must be said.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_import_is_rejected_with_the_reason() {
@@ -384,7 +385,8 @@ async fn an_import_is_rejected_with_the_reason() {
     }
 }
 
-/// Activities are carried over from either peer, whose tables differ here, and one that cannot be read is named before anything runs.
+/// Activities are imported from either peer, whose tables differ here, and one that cannot be read is named before
+/// anything runs.
 /// Takes the columns away that only one of them has, then spoils an activity; its text must not appear in the error.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_instance_of_an_activity_comes_from_its_work_item() {

@@ -97,7 +97,8 @@ async fn fails_to_fetch(provider: &PostgresProvider) {
 }
 
 /// The error counter has operation and kind, and counts each failed call once, however often it was retried.
-/// Triggers fail the tables that each operation writes, with a SQLSTATE of each kind; an answer that cannot be read is none of them.
+/// Triggers fail the tables that each operation writes, with a SQLSTATE of each kind; an answer that cannot be read is
+/// none of them.
 #[tokio::test]
 async fn every_failure_is_counted_by_operation_and_kind() {
     let recorded = Recorded::default();
@@ -164,7 +165,8 @@ async fn behind(proxy: &Proxy, db: &TestDb) -> PostgresProvider {
     PostgresProvider::with_database(database, options).await.expect("start a provider")
 }
 
-/// An ack that had to be sent once more is counted, and one whose answer was lost is not: that was asked for, not repeated.
+/// An ack that had to be sent once more is counted, and one whose answer was lost is not: that was asked for, not
+/// repeated.
 /// A proxy cuts the connection before and after the server has seen the ack.
 #[tokio::test]
 async fn an_ack_that_is_sent_again_is_counted() {

@@ -14,8 +14,8 @@ use sqlx::{AssertSqlSafe, PgPool};
 use crate::calls::raised;
 use crate::fixture::{Elsewhere, Fixture, PATIENCE, eventually};
 
-/// An application with a pool of its own, whose `search_path` leads to its own tables, among them some that are called as the provider's are; and a
-/// runtime in another process.
+/// An application with a pool of its own, whose `search_path` leads to its own tables, among them some that are called
+/// as the provider's are; and a runtime in another process.
 struct Application {
     pool: PgPool,
     provider: PostgresProvider,
@@ -74,8 +74,8 @@ impl Application {
     }
 }
 
-/// What is started and sent in a transaction is carried out in another process when the transaction has committed, together with the application's
-/// own rows.
+/// What is started and sent in a transaction is carried out in another process when the transaction has committed,
+/// together with the application's own rows.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_committed_is_carried_out() {
     let app = Application::start().await;
@@ -128,7 +128,8 @@ async fn what_is_rolled_back_has_never_been() {
     app.runtime.shutdown(Some(0)).await;
 }
 
-/// Before the commit nothing is visible and nothing is blocked: other orchestrations continue while the transaction is open.
+/// Before the commit nothing is visible and nothing is blocked: other orchestrations continue while the transaction is
+/// open.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_open_transaction_is_invisible_and_blocks_nothing() {
     let app = Application::start().await;
@@ -147,7 +148,8 @@ async fn an_open_transaction_is_invisible_and_blocks_nothing() {
     app.runtime.shutdown(Some(0)).await;
 }
 
-/// The application's pool is enough for a whole runtime, wherever its `search_path` leads; the tables there are not touched.
+/// The application's pool is enough for a whole runtime, wherever its `search_path` leads; the tables there are not
+/// touched.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_runtime_works_on_the_applications_own_pool() {
     let app = Application::start().await;

@@ -36,7 +36,8 @@ async fn ack_work(provider: &PostgresProvider, token: &str) -> Result<(), Provid
     provider.ack_work_item(token, Some(completion("work", 1, ""))).await
 }
 
-/// Of many acks of one token at once, one succeeds and the others are refused for good, whichever process they come from.
+/// Of many acks of one token at once, one succeeds and the others are refused for good, whichever process they come
+/// from.
 /// Twenty of each kind, half of them through a provider that shares nothing with the other.
 #[tokio::test(flavor = "multi_thread")]
 async fn of_concurrent_acks_of_one_token_exactly_one_succeeds() {
@@ -58,8 +59,8 @@ async fn of_concurrent_acks_of_one_token_exactly_one_succeeds() {
     }
 }
 
-/// An ack that comes after its lease has ended is refused for good and changes nothing, although the work was not claimed again yet; and
-/// so is one after another claim.
+/// An ack that comes after its lease has ended is refused for good and changes nothing, although the work was not
+/// claimed again yet; and so is one after another claim.
 /// Leases of half a second, never renewed.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_ack_after_its_lease_is_refused_for_good() {
@@ -75,14 +76,15 @@ async fn an_ack_after_its_lease_is_refused_for_good() {
         (fetch(&provider, LEASE).await, fetch_work(&provider, LEASE).await);
     assert_eq!((turns, works), (2, 2), "nothing was changed, and it is the second attempt");
     for error in [ack_turn(&provider, &turn).await, ack_work(&provider, &work).await] {
-        let error = error.expect_err("it is somebody else's");
+        let error = error.expect_err("another worker holds it");
         assert!(!error.is_retryable(), "{error}");
     }
     ack_turn(&provider, &new_turn).await.expect("the right token");
     ack_work(&provider, &new_work).await.expect("the right token");
 }
 
-/// A lease that is renewed in time lasts, to the millisecond asked for and not to whole seconds; one that has ended cannot be renewed.
+/// A lease that is renewed in time lasts, to the millisecond asked for and not to whole seconds; one that has ended
+/// cannot be renewed.
 /// Renewed three times for less than a second each, across twice the first lease.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_lasts_as_long_as_it_is_renewed_for() {
@@ -118,8 +120,8 @@ async fn acks_wait_for_a_database_that_is_away() {
     work.expect("acked, if late");
 }
 
-/// Acks while the database stays away give up when their leases have surely ended, with an error that forbids to try again: whatever
-/// the runtime does with the token then is refused as well.
+/// Acks while the database stays away give up when their leases have surely ended, with an error that forbids to try
+/// again: whatever the runtime does with the token then is refused as well.
 /// A proxy refuses all connections for good.
 #[tokio::test(flavor = "multi_thread")]
 async fn acks_of_a_database_that_stays_away_are_refused_for_good() {

@@ -1,6 +1,7 @@
 //! A test in two processes: it starts itself once more, and the other one knows by its environment which part it plays.
 //!
-//! A process of its own can be killed, and has a clock of its own; a program that exists only for that would be one more to build.
+//! A process of its own can be killed, and has a clock of its own; a program that exists only for that would be one
+//! more to build.
 
 use std::ffi::OsString;
 use std::io::Write as _;

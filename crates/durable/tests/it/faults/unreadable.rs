@@ -47,12 +47,13 @@ async fn an_undecodable_activity_does_not_block_the_queue() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_undecodable_message_to_a_missing_instance_does_not_block_the_queue() {
     let Fixture { db, provider } = Fixture::new().await;
-    spoil(&db, "orchestrator_queue", "", "", "nobody").await;
+    spoil(&db, "orchestrator_queue", "", "", "unknown").await;
     let load = Load::start(&provider).await;
     load.complete(ORCHESTRATIONS).await;
 }
 
-/// Messages that cannot be read go with the next turn of their instance, which goes on as if they had never come; so do others.
+/// Messages that cannot be read go with the next turn of their instance, which goes on as if they had never come; so do
+/// others.
 /// An orchestration waits for an event; garbage comes before it.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unreadable_message_does_not_stall_its_instance() {

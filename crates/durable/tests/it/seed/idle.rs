@@ -11,13 +11,13 @@ use reveille_durable::LongPollConfig;
 use reveille_pg::testing::TestDb;
 use tokio::time::sleep;
 
-use super::{connected_as, settled};
+use super::{connected_as, until_idle};
 use crate::fixture::{PATIENCE, eventually};
 
 /// How long idleness is watched. Within it every dispatcher comes back twice.
 const WATCHED: Duration = Duration::from_secs(60);
-/// How often the runtime asks to renew sessions, to clean them up, and for its gauges: more often than by default, so that it is many times within
-/// the minute.
+/// How often the runtime asks to renew sessions, to clean them up, and for its gauges: more often than by default, so
+/// that it is many times within the minute.
 const ASKED_EVERY: Duration = Duration::from_secs(5);
 
 /// The options of a runtime that is watched.
@@ -25,7 +25,8 @@ fn watched() -> RuntimeOptions {
     RuntimeOptions {
         orchestration_concurrency: 4,
         worker_concurrency: 4,
-        // If the last poll claimed something, one more follows when its lease would have expired: before the minute begins.
+        // If the last poll claimed something, one more follows when its lease would have expired: before the minute
+        // begins.
         worker_lock_timeout: ASKED_EVERY,
         session_lock_timeout: ASKED_EVERY * 2,
         session_cleanup_interval: ASKED_EVERY,
@@ -66,7 +67,7 @@ async fn a_minute_of_an_idle_runtime_makes_no_statement() {
         asked("with in_use as").await && asked("with orphaned as").await
     })
     .await;
-    settled(&role).await;
+    until_idle(&role).await;
 
     let before: HashMap<String, i64> = role.statements().await.into_iter().collect();
     sleep(WATCHED).await;
