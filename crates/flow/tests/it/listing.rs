@@ -152,7 +152,7 @@ async fn a_page_is_found_by_an_index() {
     }
     let open = TaskFilter { status: Some(TaskState::EnqueuingSteps), ..TaskFilter::default() };
     assert_eq!(flow.tasks(&open, None, 10).await.expect("a page").tasks.len(), 1);
-    let unknown = TaskFilter { initiator: Some("nobody".to_owned()), ..TaskFilter::default() };
+    let unknown = TaskFilter { initiator: Some("unknown".to_owned()), ..TaskFilter::default() };
     let page = flow.tasks(&unknown, None, 10).await.expect("a page");
     assert!(page.tasks.is_empty() && page.next.is_some(), "the page ends at the limit of read rows");
 }

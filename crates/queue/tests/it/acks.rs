@@ -128,7 +128,7 @@ async fn rejected_acks_have_a_reason() {
     let ack = say(&batch, &batch.messages, AckStatus::Completed).remove(0);
     let acks = vec![
         Ack { partition_id: foreign, ..ack.clone() },
-        Ack { group: Some("nobody".to_owned()), lease_id: None, ..ack.clone() },
+        Ack { group: Some("unknown".to_owned()), lease_id: None, ..ack.clone() },
         Ack { transaction_id: "2".to_owned(), ..ack.clone() },
         Ack { transaction_id: "unknown".to_owned(), ..ack.clone() },
         Ack { group: None, ..ack },

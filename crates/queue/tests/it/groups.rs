@@ -49,7 +49,7 @@ async fn lag_counts_messages_that_are_not_ended() {
     end(&queues, &soon(&queues, of("q", "g", 9)).await, AckStatus::Completed).await;
     let done = queues.groups(Some("g"), None).await.expect("listed");
     assert_eq!((done[0].lag, done[0].lag_seconds), (0, 0.0));
-    assert!(queues.groups(Some("nobody"), None).await.expect("listed").is_empty());
+    assert!(queues.groups(Some("unknown"), None).await.expect("listed").is_empty());
 }
 
 /// A group moves to the end and to a time, also backwards, in all partitions or in one; waiting pops are woken by
@@ -150,7 +150,7 @@ async fn a_deleted_group_starts_again() {
         end(&queues, &soon(&queues, of(queue, "g", 1)).await, AckStatus::Completed).await;
         end(&queues, &soon(&queues, of(queue, "other", 1)).await, AckStatus::Completed).await;
     }
-    assert_eq!(queues.delete_group("nobody", None, false).await.expect("asked"), 0);
+    assert_eq!(queues.delete_group("unknown", None, false).await.expect("asked"), 0);
     assert_eq!(queues.delete_group("g", Some("r"), false).await.expect("deleted"), 1);
     assert!(now(&queues, of("q", "g", 1)).await.is_none(), "deleted in r only");
     let (batch, gone) = tokio::join!(soon(&queues, of("q", "g", 1)), async {
@@ -180,7 +180,7 @@ async fn a_subscription_may_outlive_the_cursors() {
     let middle = between(&queues).await;
     push(&queues, "q", "p", &["3"]).await;
     assert_eq!(queues.resubscribe("g", middle).await.expect("changed"), 1);
-    assert_eq!(queues.resubscribe("nobody", middle).await.expect("asked"), 0);
+    assert_eq!(queues.resubscribe("unknown", middle).await.expect("asked"), 0);
     queues.delete_group("g", None, true).await.expect("reset");
     assert_eq!(transactions(&soon(&queues, new).await), ["3"]);
     let group = queues.groups(Some("g"), None).await.expect("listed").remove(0);

@@ -76,7 +76,8 @@ async fn refused_and_unreadable(db: &TestDb, provider: &PostgresProvider) -> Vec
     execute("alter table {schema}.orchestrator_queue add constraint refuses check (work_item !~ 'refuse')").await;
     let refused = provider.enqueue_for_orchestrator(raised(&format!("refuse {SECRET}")), None).await;
     let mut transaction = provider.pool().begin().await.expect("begin");
-    let refused_too = provider.raise_event_in(&mut transaction, INSTANCE, "answered", &format!("refuse {SECRET}")).await;
+    let refused_too =
+        provider.raise_event_in(&mut transaction, INSTANCE, "answered", &format!("refuse {SECRET}")).await;
     transaction.rollback().await.expect("roll back");
 
     let message = unreadable("ExternalRaised");
