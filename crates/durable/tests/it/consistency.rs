@@ -1,4 +1,4 @@
-//! What every history must be, whatever happened while it was written.
+//! The invariants of every history.
 
 use std::collections::HashSet;
 
@@ -76,7 +76,7 @@ pub(crate) fn check(instance: &str, execution: u64, history: &[Event]) {
     }
 }
 
-/// Checks every execution of every instance, as a provider reads it. Answers how many executions there were.
+/// Checks every execution of every instance, as a provider reads it. Returns the number of executions.
 pub(crate) async fn check_all(provider: &PostgresProvider) -> usize {
     let mut checked = 0;
     for instance in provider.list_instances().await.expect("the instances") {

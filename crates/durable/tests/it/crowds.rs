@@ -1,4 +1,4 @@
-//! Crowds of waiters, and waiters that nothing is for.
+//! Many waiters, and waiters without work.
 
 use std::time::Duration;
 

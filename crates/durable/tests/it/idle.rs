@@ -81,10 +81,10 @@ impl Apart {
     }
 }
 
-/// Any number of worker slots, each the owner of its own sessions, asks nothing while there is nothing to do.
+/// Any number of worker slots, each the owner of its own sessions, sends no statement while idle.
 /// The server counts the statements of three hundred waiters in one process.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_crowd_of_slots_asks_nothing() {
+async fn many_idle_slots_send_no_statement() {
     let Some(apart) = Apart::start().await else { return };
     let mut slots = JoinSet::new();
     for number in 0..300 {
@@ -102,10 +102,10 @@ async fn a_crowd_of_slots_asks_nothing() {
 
 /// A waiter for the end of an orchestration sends no query until then, also while the status changes and before the
 /// start.
-/// Ten wait in a process of their own; the server counts what they ask. The orchestration is started, moved on and
+/// Ten wait in a process of their own; the server counts their statements. The orchestration is started, moved on and
 /// ended elsewhere.
 #[tokio::test(flavor = "multi_thread")]
-async fn waiting_for_completion_asks_nothing_until_it_is_there() {
+async fn waiting_for_completion_sends_no_statement() {
     let Some(apart) = Apart::start().await else { return };
     let mut waiters = JoinSet::new();
     for _ in 0..WAITERS {
@@ -135,7 +135,7 @@ async fn waiting_for_completion_asks_nothing_until_it_is_there() {
 /// end.
 /// Waiters that have seen different versions wait at once: each is woken by a newer version.
 #[tokio::test(flavor = "multi_thread")]
-async fn waiting_for_a_status_asks_nothing_until_it_changes() {
+async fn waiting_for_a_status_sends_no_statement() {
     let Some(apart) = Apart::start().await else { return };
     apart.there().start_orchestration("steps", "steps", "").await.expect("started");
     let first = apart.client.wait_for_status_change("steps", 0, PATIENCE).await.expect("waiting");
@@ -167,7 +167,7 @@ async fn waiting_for_a_status_asks_nothing_until_it_changes() {
 /// Waiting in vain ends in time, without an error: for an instance that is never started, and for a change that does
 /// not come.
 #[tokio::test(flavor = "multi_thread")]
-async fn waiting_in_vain_ends_in_time() {
+async fn waiting_without_a_change_ends_in_time() {
     let short = Duration::from_millis(300);
     let fixture = Fixture::new().await;
     assert_eq!(fixture.provider.wait_for_completion("unknown", short).await.expect("waiting"), None);

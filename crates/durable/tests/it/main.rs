@@ -12,7 +12,7 @@ mod import;
 mod observability;
 mod psql;
 mod races;
-mod remembering;
+mod caching;
 mod retention;
 mod scenarios;
 mod schema;

@@ -1,4 +1,4 @@
-//! What people read with psql.
+//! The views for psql.
 
 use duroxide::providers::Provider as _;
 

@@ -42,7 +42,7 @@ impl Side {
         Side { transaction, backend }
     }
 
-    /// Runs a statement of the schema. How many rows it met.
+    /// Runs a statement of the schema. Returns the number of rows.
     async fn run(&mut self, db: &TestDb, sql: &str) -> u64 {
         let done = sqlx::query(db.schema().sql(sql)).execute(&mut *self.transaction).await;
         done.unwrap_or_else(|error| panic!("{sql}: {error}")).rows_affected()
@@ -110,7 +110,7 @@ async fn work_in_vain(provider: PostgresProvider) {
 /// Instances are started and at once deleted by force, while two processes fetch and ack them; in any order, nothing of
 /// them is left.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_deleted_during_its_turn_does_not_come_back() {
+async fn an_instance_deleted_during_its_turn_is_not_recreated() {
     let here = Fixture::new().await;
     let elsewhere = Elsewhere::start(&here.db, LongPollConfig::enabled()).await;
     let mut workers = JoinSet::new();
@@ -146,8 +146,8 @@ async fn what_is_deleted_during_its_turn_does_not_come_back() {
     assert!(workers.try_join_next().is_none(), "they work");
 }
 
-/// A turn that one process takes and finishes while another polls is not given to that other: its messages are gone,
-/// whatever the look had seen of them before.
+/// A turn that one process claims and finishes while another polls is not given to that other: its messages are gone,
+/// whatever the poll had read before.
 /// Turns are as short as can be, and started one by one, so that claims and acks of both processes overlap all the
 /// time.
 #[tokio::test(flavor = "multi_thread")]
@@ -184,7 +184,7 @@ async fn a_turn_that_is_acked_during_a_poll_is_not_returned_again() {
 /// The owner of a session fetches twice at a time while a transaction holds its row, with an activity of the session
 /// first in line.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_claim_passes_by_a_session_that_is_locked() {
+async fn a_claim_skips_a_locked_session() {
     let Fixture { db, provider } = Fixture::new().await;
     let owner = SessionFetchConfig { owner_id: "one".to_owned(), lock_timeout: LEASE };
     let of_session = |id| match activity("a", id) {

@@ -1,4 +1,4 @@
-//! How providers start: each constructor as it says, and nothing changed that should only be verified.
+//! How providers start: each constructor as documented, and no changes if the schema is only verified.
 
 use std::ffi::OsString;
 use std::process::Output;
@@ -32,7 +32,7 @@ async fn waits(provider: &PostgresProvider, poll_timeout: Duration) -> Duration 
 /// schema it needs.
 /// The server is a private one: two of them work in `public`.
 #[tokio::test(flavor = "multi_thread")]
-async fn constructors_do_what_they_are_called_after() {
+async fn constructors_do_what_their_names_say() {
     let Some(server) = PrivateCluster::start().await else { return };
     let url = server.url();
     let check = async |made: reveille_durable::Result<PostgresProvider>, schema: &str, long_poll: bool| {

@@ -1,4 +1,5 @@
-//! Starting and signalling inside the application's own transaction: it happens exactly if the transaction commits.
+//! Starting and signalling inside the application's own transaction: it takes effect exactly if the transaction
+//! commits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,7 +78,7 @@ impl Application {
 /// What is started and sent in a transaction is carried out in another process when the transaction has committed,
 /// together with the application's own rows.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_committed_is_carried_out() {
+async fn committed_calls_take_effect() {
     let app = Application::start().await;
     let mut transaction = app.pool.begin().await.expect("begin");
     sqlx::query("insert into orders values (42)").execute(&mut *transaction).await.expect("the order");
@@ -95,10 +96,10 @@ async fn what_is_committed_is_carried_out() {
     app.runtime.shutdown(Some(0)).await;
 }
 
-/// What is rolled back has never been: neither a start nor an event; and a savepoint takes back its part alone.
+/// A rollback undoes starts and events; a savepoint undoes only its part.
 /// The events that were rolled back would have moved the order on.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_rolled_back_has_never_been() {
+async fn rolled_back_calls_have_no_effect() {
     let app = Application::start().await;
     let mut transaction = app.pool.begin().await.expect("begin");
     app.provider.start_orchestration_in(&mut transaction, "never", "ends", None, "").await.expect("started");
@@ -128,8 +129,8 @@ async fn what_is_rolled_back_has_never_been() {
     app.runtime.shutdown(Some(0)).await;
 }
 
-/// Before the commit nothing is visible and nothing is blocked: other orchestrations continue while the transaction is
-/// open.
+/// Before the commit no change is visible and no other transaction is blocked: other orchestrations continue while the
+/// transaction is open.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_open_transaction_is_invisible_and_blocks_nothing() {
     let app = Application::start().await;

@@ -1,4 +1,4 @@
-//! A process that dies with work in its hands: another takes it over when the lease has ended.
+//! A process that dies while it holds work: another one takes it over when the lease has ended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,9 +20,9 @@ use crate::fixture::Fixture;
 /// committed, which was known here a little later.
 const EARLY: Duration = Duration::from_millis(500);
 
-/// A turn and an activity of a process that was killed between claim and ack come to another one when their leases have
-/// ended, and not before; and the dead process's tokens are worth nothing from then on.
-/// This test starts itself as another process, which claims, says its tokens, and is killed.
+/// A turn and an activity of a process that was killed between claim and ack are available to another one when their
+/// leases have ended, and not before; the dead process's tokens are invalid from then on.
+/// This test starts itself as another process, which claims, prints its tokens, and is killed.
 #[tokio::test(flavor = "multi_thread")]
 async fn claims_of_a_killed_process_are_available_when_their_leases_end() {
     const ME: &str = "killed::claims_of_a_killed_process_are_available_when_their_leases_end";
@@ -59,7 +59,7 @@ async fn claims_of_a_killed_process_are_available_when_their_leases_end() {
 }
 
 /// An orchestration whose activity died with its process completes in another one.
-/// Another process executes the activity, says so, and is killed; here the same activity ends.
+/// Another process starts the activity, reports that, and is killed; here the same activity ends.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_orchestration_outlives_the_process_that_worked_on_it() {
     const ME: &str = "killed::an_orchestration_outlives_the_process_that_worked_on_it";

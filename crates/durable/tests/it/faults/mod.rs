@@ -3,13 +3,13 @@
 //! never by the fault.
 
 mod answers;
-mod away;
+mod unavailable;
 mod clocks;
 mod corrupted;
 mod dropped;
 mod exhausted;
 mod full;
-mod held;
+mod locked;
 mod killed;
 mod leases;
 mod load;
@@ -25,10 +25,10 @@ use reveille_pg::Schema;
 
 use crate::fixture::{PATIENCE, eventually};
 
-/// The lease of what should not come back by itself: far beyond [`PATIENCE`], so that nothing in time can have come by
+/// The lease of work that should not be redelivered: far beyond [`PATIENCE`], so that nothing in time can have come by
 /// the end of one.
 const LEASE: Duration = Duration::from_secs(120);
-/// The lease of what should: a claim that was committed and never answered comes back with its end.
+/// The lease of work that should be: a claim without a response is redelivered when it ends.
 const SHORT_LEASE: Duration = Duration::from_secs(2);
 
 /// Long polling in a schema.

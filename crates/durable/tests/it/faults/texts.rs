@@ -1,4 +1,4 @@
-//! Text of any kind and size: what goes in comes out.
+//! Text of any kind and size is returned unchanged.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::{PATIENCE, connected, four_each, options};
 use crate::consistency;
 use crate::fixture::Fixture;
 
-/// What an orchestration has to do with text: its own words, which end up in every column there is.
+/// Everywhere that an orchestration can have text: together they fill every column with text.
 #[derive(Clone)]
 struct Words {
     instance: String,
@@ -81,7 +81,7 @@ async fn runtime(provider: &PostgresProvider, words: Words) -> Arc<Runtime> {
     Runtime::start_with_options(Arc::new(provider.clone()), activities.build(), orchestrations.build(), options).await
 }
 
-/// Runs it with `text` and looks at everything that can be read back, from another process's view as well.
+/// Runs it with `text` and reads everything back, from another process's view as well.
 async fn carries(words: Words, text: &str) {
     let Fixture { db, provider } = Fixture::new().await;
     let proxy = Proxy::start(&db).await;

@@ -1,7 +1,7 @@
 //! Logs, spans, metrics and errors contain no user data and no secrets: no payload, no URL, no password.
 //!
-//! Everything that a program could print of ours is gathered: the log at every level, the keys of all metrics, the
-//! texts of errors. What duroxide itself logs is its own affair.
+//! The test collects everything of this library that a program could print: the log at every level, the keys of all
+//! metrics, the texts of errors. duroxide's own logs are not covered.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -107,7 +107,7 @@ async fn refused_and_unreadable(db: &TestDb, provider: &PostgresProvider) -> Vec
     ]
 }
 
-/// A server that goes away, one that does not know the password, and addresses that are none.
+/// An unavailable server, a wrong password, and invalid addresses.
 async fn unreachable(db: &TestDb, password: &str) -> Vec<String> {
     let proxy = Proxy::start(db).await;
     let provider = behind(&proxy, db).await;
@@ -134,7 +134,8 @@ fn password(url: &str) -> &str {
     login.split_once(':').expect("a password").1
 }
 
-/// Secrets in every payload and in the URL are in nothing that a program could print of ours, whatever goes wrong.
+/// Secrets in every payload and in the URL are in nothing of this library that a program could print, whatever goes
+/// wrong.
 /// Runs an orchestration, makes every kind of failure, and searches the log at level TRACE, the metrics and the errors.
 #[tokio::test]
 async fn user_data_and_secrets_are_never_logged() {

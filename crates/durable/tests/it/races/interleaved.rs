@@ -1,4 +1,4 @@
-//! Two sides step by step, in the one order that matters.
+//! Two concurrent transactions, step by step, in the critical order.
 
 use std::time::Duration;
 
@@ -128,7 +128,7 @@ async fn a_turn_ends_with_its_messages_though_the_clock_went_back() {
 /// from others.
 /// Two claims for one waiter are open at a time; a third side counts what it could lock.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_claim_takes_what_comes_next_when_another_is_at_the_head() {
+async fn a_claim_takes_the_next_activity_if_the_first_is_locked() {
     let Fixture { db, provider } = Fixture::new().await;
     for id in 1..=4 {
         send_work(&provider, activity("a", id)).await;
@@ -145,10 +145,10 @@ async fn a_claim_takes_what_comes_next_when_another_is_at_the_head() {
     assert_eq!(taken, 1 + 2, "in order of waiting time");
 }
 
-/// A claim that leaves something due says so, and one that leaves nothing says when the first lease ends.
+/// A claim that leaves due work reports that, and one that leaves none reports when the first lease ends.
 /// Claims for one waiter on two activities, one after the other.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_claim_says_whether_there_is_more() {
+async fn a_claim_reports_whether_there_is_more() {
     let Fixture { db, provider } = Fixture::new().await;
     for id in 1..=2 {
         send_work(&provider, activity("a", id)).await;
@@ -159,11 +159,11 @@ async fn a_claim_says_whether_there_is_more() {
     assert!((1..=60_000).contains(&number(&db, next_due).await), "none is left");
 }
 
-/// What a session elsewhere holds back is due when that session ends, not when the lease of the activity did: a due
-/// time in the past is polled at again and again.
+/// An activity that a session of another worker holds back is due when that session ends, not when its own lease did: a
+/// due time in the past would be polled repeatedly.
 /// An activity whose lease has ended, in a session that another worker has.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_session_holds_back_is_due_when_the_session_ends() {
+async fn activities_of_a_session_are_due_when_the_session_ends() {
     let Fixture { db, provider } = Fixture::new().await;
     send_work(&provider, activity("a", 1)).await;
     run(&db, "update {schema}.worker_queue set session_id = 's', lock_token = gen_random_uuid(), locked_until = now() - interval '5 s'").await;

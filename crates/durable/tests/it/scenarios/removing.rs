@@ -78,7 +78,7 @@ async fn a_deleted_tree_leaves_nothing_and_its_name_is_free() {
 /// continue.
 /// The activity is under way; it answers after the deletion.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_runs_is_deleted_by_force() {
+async fn running_instances_are_deleted_by_force() {
     let (begun, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let work = {
         let (begun, go) = (begun.clone(), go.clone());

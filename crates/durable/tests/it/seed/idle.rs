@@ -1,4 +1,4 @@
-//! Item 16: what an idle runtime asks of the database. Nothing.
+//! Item 16: an idle runtime sends no statements.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Items 12 and 13: a listener that is lost comes back, and one that cannot be had is done without.
+//! Items 12 and 13: a lost listener reconnects, and without a listener the provider polls.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::fixture::{eventually, provider};
 every_way! {
     /// Item 12: a listener whose backend is ended is there again soon, and what was added in between is found.
     a_lost_listener_comes_back
-    /// Item 13: where LISTEN cannot be had, work is found by polling, until it can.
+    /// Item 13: while LISTEN is not possible, work is found by polling.
     without_a_listener_work_is_found_by_polling
 }
 
@@ -99,7 +99,7 @@ fn dispatcher(provider: &PostgresProvider) -> JoinHandle<String> {
 }
 
 /// Item 13: a provider behind a transaction-mode pooler without a way around it does not listen; a whole orchestration
-/// is carried out all the same.
+/// still completes.
 #[tokio::test(flavor = "multi_thread")]
 async fn behind_a_pooler_work_is_found_by_polling() {
     let db = TestDb::new().await;

@@ -1,4 +1,4 @@
-//! Items 1 and 2: the triggers are there, and what is sent by them and by the provider itself.
+//! Items 1 and 2: the triggers, and the notifications of the triggers and of the provider.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

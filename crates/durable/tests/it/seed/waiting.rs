@@ -139,7 +139,7 @@ async fn a_wake_up_wakes_one_waiter_or_all() {
 
 /// Item 3: what is there already is given without waiting, with long polling and without.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fetch_gives_at_once_what_is_there() {
+async fn a_fetch_returns_existing_work_at_once() {
     for config in [calm(), LongPollConfig::default()] {
         let db = TestDb::new().await;
         let provider = provider(&db, config).await;

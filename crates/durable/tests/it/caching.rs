@@ -1,4 +1,4 @@
-//! What is answered from memory: it saves statements and bytes, and never answers what is not so any more.
+//! Caches: they save statements and bytes, and never return stale data.
 
 use std::time::Duration;
 
@@ -57,11 +57,11 @@ async fn a_chain_of_turns_loads_no_history() {
     assert_eq!(role.calls_matching(LOADS).await, STEPS as i64 - 2);
 }
 
-/// A reader is sent only the events that its process does not remember.
-/// What it remembers is made unreadable in the table, behind the trigger that would invalidate the caches; a process
-/// that remembers nothing stumbles over it.
+/// A reader loads only the events that its process does not have in its cache.
+/// The cached rows are made unreadable in the table, without the trigger that would invalidate the caches; a process
+/// without a cache fails on them.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reader_is_sent_only_what_is_new() {
+async fn a_reader_loads_only_new_events() {
     let Fixture { db, provider: here } = Fixture::new().await;
     begin(&here, "i", LEASE).await;
     let mut transaction = db.database().pool().begin().await.expect("begin");
@@ -87,7 +87,7 @@ async fn a_reader_is_sent_only_what_is_new() {
 /// Dispatchers wait, so that everything is noticed. Each kind of write is made, and what the gauges must tell then is
 /// known.
 #[tokio::test(flavor = "multi_thread")]
-async fn gauges_tell_of_every_write() {
+async fn gauges_reflect_every_write() {
     let db = TestDb::new().await;
     let Some(role) = db.counting_role().await else { return };
     let provider = counted(&db, &role, None).await;
