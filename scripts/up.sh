@@ -10,7 +10,7 @@ else
     echo "up: building Reveille and running it on a private PostgreSQL of its own; nothing else on this machine is touched"
 fi
 scripts/postgres.sh
-# The release build: what a newcomer measures first should be what it can do. Cargo knows where it is, and becomes it, as
-# this shell becomes Cargo: Ctrl-C reaches it and nobody else.
+# The release build, so that a first measurement shows its real speed. Cargo replaces this shell and then the program
+# replaces Cargo, so that Ctrl-C reaches the program directly.
 cargo build --release --package reveille --features "${FEATURES:-}"
 exec cargo run --release --quiet --package reveille --features "${FEATURES:-}" -- up "$@"

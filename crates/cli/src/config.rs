@@ -38,7 +38,7 @@ const DEFAULT_LOG: &str = "info,sqlx=warn";
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\nPostgreSQL 14 to 18");
 
 const ABOUT_MORE: &str = "\
-Reveille wakes work the moment it exists: durable workflows, message queues and task graphs on PostgreSQL.
+Durable workflows, message queues and task graphs on PostgreSQL. Waiting work starts without polling.
 
 To try it, `reveille up` starts everything on this machine, PostgreSQL included. To use an existing database, run
 `reveille serve`. `reveille doctor` checks a set-up and explains how to fix it.

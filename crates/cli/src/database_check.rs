@@ -82,9 +82,9 @@ impl DatabaseCheck {
     }
 }
 
-/// Whether the database has the resources for writes. No statement is sent unless a write has failed for lack of one; then
-/// the process is degraded until a write succeeds, and if there is none, a small one is tried. Reads may still work, so
-/// the process stays ready.
+/// Whether the database has the resources for writes. No statement is sent unless a write has failed for lack of one;
+/// then the process is degraded until a write succeeds, and if there is none, a small one is tried. Reads may still
+/// work, so the process stays ready.
 pub(crate) struct CapacityCheck {
     pub(crate) database: reveille_pg::Database,
 }

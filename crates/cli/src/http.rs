@@ -1,8 +1,8 @@
 //! The HTTP server of the process, and how products are mounted.
 //!
-//! A product has a [`Router`] for its paths and [`Check`]s for its health, and passes both to [`App::mount`]. The server
-//! adds health and metrics endpoints, JSON errors, limits and request metrics. It guarantees that no route of a product
-//! is called before the database is migrated.
+//! A product has a [`Router`] for its paths and [`Check`]s for its health, and passes both to [`App::mount`]. The
+//! server adds health and metrics endpoints, JSON errors, limits and request metrics. It guarantees that no route of a
+//! product is called before the database is migrated.
 
 mod admission;
 mod document;
@@ -31,7 +31,8 @@ pub use health::{Check, Health, Verdict};
 pub use listen::{Connections, Listener, MAX_CONNECTIONS, Routes};
 pub use metrics::{METRICS, Metrics, ScrapeSource};
 
-/// The default limit of a request body. A body is held in memory; the total of all bodies is bounded in the crate `web`.
+/// The default limit of a request body. A body is held in memory; the total of all bodies is bounded in the crate
+/// `web`.
 const MAX_BODY_BYTES: usize = 10 * 1024 * 1024;
 
 /// The server under construction.

@@ -1,7 +1,7 @@
 //! Logs to stderr; stdout has only the output of a command.
 //!
-//! Secrets are not filtered here: they must not be logged at all. URLs are [`crate::config::SecretUrl`]s, and statements
-//! are not logged.
+//! Secrets are not filtered here: they must not be logged at all. URLs are [`crate::config::SecretUrl`]s, and
+//! statements are not logged.
 
 use std::io::IsTerminal as _;
 

@@ -22,8 +22,8 @@ use crate::statistics::{self, Statistics};
 /// they are lost, which costs the other processes a poll.
 const FLUSH_WITHIN: Duration = Duration::from_secs(2);
 
-/// How long releasing claimed steps may take at shutdown: usually some round trips. Without a database they are due again
-/// when their leases end.
+/// How long releasing claimed steps may take at shutdown: usually some round trips. Without a database they are due
+/// again when their leases end.
 const END_WITHIN: Duration = Duration::from_secs(2);
 
 /// How long polls in progress may take at shutdown: enough for a slow database, not for a broker that hangs.
@@ -207,8 +207,8 @@ mod tests {
         }
     }
 
-    /// A failed check of the orchestrator degrades the process with its name and reason; that of the listener is reported
-    /// by the listener's own check only.
+    /// A failed check of the orchestrator degrades the process with its name and reason; that of the listener is
+    /// reported by the listener's own check only.
     #[test]
     fn an_unhealthy_orchestrator_degrades() {
         let check = |name, healthy| HealthCheck { name, healthy, detail: "so it is".to_owned() };

@@ -1,8 +1,8 @@
 //! `reveille serve`, and the running server that `up` shares with it.
 //!
-//! The address is bound at once: while the database is starting, unreachable or being migrated, `/health` reports why the
-//! server is not ready. Transient errors are retried without limit; permanent ones (a schema newer than this binary, a
-//! wrong password) end the process with the reason.
+//! The address is bound at once: while the database is starting, unreachable or being migrated, `/health` reports why
+//! the server is not ready. Transient errors are retried without limit; permanent ones (a schema newer than this
+//! binary, a wrong password) end the process with the reason.
 //!
 //! Shutdown order: not ready, no new connections, responses to waiting clients, requests in progress, products, pool.
 

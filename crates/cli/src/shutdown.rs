@@ -1,6 +1,7 @@
 //! Orderly shutdown on a signal.
 //!
-//! The first SIGINT, SIGTERM or SIGHUP (a closed terminal) requests a shutdown; its parts wait on [`Shutdown::requested`].
+//! The first SIGINT, SIGTERM or SIGHUP (a closed terminal) requests a shutdown; its parts wait on
+//! [`Shutdown::requested`].
 //! A second signal ends the process at once, with the exit code that shells expect; to the rest of the system this is a
 //! crash.
 //!

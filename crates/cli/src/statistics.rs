@@ -1,9 +1,9 @@
 //! Statistics of the products as Prometheus metrics: how much waits, for how long, what failed, what is in use.
 //!
-//! The products read the values; this module names them. A value is read from the database only if something has happened
-//! since the last read ([`reveille_wake::Snapshot`]), so that a scraped idle server sends no statements; ages are extrapolated. Of
-//! queues, groups and namespaces only the largest have samples of their own; the others are summed up in one sample
-//! without their labels, so that the sum over all samples is the total.
+//! The products read the values; this module names them. A value is read from the database only if something has
+//! happened since the last read ([`reveille_wake::Snapshot`]), so that a scraped idle server sends no statements; ages
+//! are extrapolated. Of queues, groups and namespaces only the largest have samples of their own; the others are summed
+//! up in one sample without their labels, so that the sum over all samples is the total.
 
 mod durable;
 mod flow;

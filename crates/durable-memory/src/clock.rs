@@ -1,7 +1,7 @@
 //! Time that a test can move.
 //!
-//! Due times and leases are compared with one clock. Left alone it runs with the machine's; a test that must see a lease end
-//! moves it instead of sleeping, and all waiters for a due time poll again.
+//! Due times and leases are compared with one clock. Left alone it runs with the machine's; a test that must see a
+//! lease end moves it instead of sleeping, and all waiters for a due time poll again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// A moment in microseconds since the Unix epoch: fine enough that two calls rarely share one, as in PostgreSQL.
+/// A timestamp in microseconds since the Unix epoch: fine enough that two calls rarely share one, as in PostgreSQL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Time(u64);
 
@@ -47,7 +47,7 @@ struct Face {
     /// Moved by hand since then, in microseconds.
     moved: AtomicU64,
     /// Notified by every move, for waiters that sleep until a due time.
-    bell: Notify,
+    changes: Notify,
 }
 
 impl Clock {
@@ -67,14 +67,14 @@ impl Clock {
             origin: Time(micros(since_epoch)),
             started,
             moved: AtomicU64::new(0),
-            bell: Notify::new(),
+            changes: Notify::new(),
         }))
     }
 
     /// Moves the clock forward and wakes every fetch that waits, so that it sees what has become due.
     pub fn advance(&self, by: Duration) {
         self.0.moved.fetch_add(micros(by), Ordering::SeqCst);
-        self.0.bell.notify_waiters();
+        self.0.changes.notify_waiters();
     }
 
     /// Milliseconds since the Unix epoch, the unit of `TimerFired::fire_at_ms`.
@@ -94,8 +94,8 @@ impl Clock {
     }
 
     /// Notified by every move.
-    pub(crate) fn bell(&self) -> &Notify {
-        &self.0.bell
+    pub(crate) fn changes(&self) -> &Notify {
+        &self.0.changes
     }
 }
 

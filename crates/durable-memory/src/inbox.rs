@@ -1,8 +1,8 @@
 //! The messages of one instance, and the index that finds the instance whose turn it is.
 //!
-//! An instance is one unit of work: a claim takes all its visible messages under one lease. Where it stands in the line is one
-//! [`Place`], which follows from its messages and its lease alone and is computed anew after every change. A lease *is* a due
-//! time: a holder that never comes back needs no sweeper, because the place of its instance is the end of its lease.
+//! An instance is one unit of work: a claim takes all its visible messages under one lease. Its [`Entry`] in the index
+//! follows from its messages and its lease alone and is computed again after every change. A lease *is* a due time: a
+//! holder that never comes back needs no sweeper, because its instance is due at the end of its lease.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -39,8 +39,8 @@ pub(crate) struct Inbox {
     starts: BTreeSet<Due>,
     /// `None` if it is not leased. An expired lease stays until the next claim or its own abandon.
     pub(crate) lease: Option<Lease>,
-    /// Where the index has it.
-    place: Option<Place>,
+    /// Its entry in the index.
+    entry: Option<Entry>,
 }
 
 impl Inbox {
@@ -66,7 +66,8 @@ impl Inbox {
         self.messages.get(first).map(|message| &message.item)
     }
 
-    /// Takes a lease on everything visible: the messages in order of arrival, and the highest count of claims among them.
+    /// Takes a lease on everything visible: the messages in order of arrival, and the highest count of claims among
+    /// them.
     pub(crate) fn claim(&mut self, now: Time, token: String, until: Time) -> (Vec<WorkItem>, u32) {
         let mut batch = Vec::new();
         let mut items = Vec::new();
@@ -129,7 +130,7 @@ impl Inbox {
         self.messages.values().map(|message| message.attempts).max().unwrap_or(0)
     }
 
-    /// Where it would stand if it can be claimed now, from its messages one by one; `None` if it cannot.
+    /// Its due time if it can be claimed now, from its messages one by one; `None` if it cannot.
     #[cfg(test)]
     pub(crate) fn due_by_scan(&self, now: Time, identified: bool) -> Option<Due> {
         let first = self.messages.keys().next()?;
@@ -142,8 +143,9 @@ impl Inbox {
 
     /// When to poll it next, by its messages and its lease; `None` if only a new message can change anything.
     ///
-    /// Without an identity there is nothing to run: the instance comes up with its first start. Messages that only a running
-    /// instance can take come up by themselves, to be dropped; all others wait for a start, apart from the due ones.
+    /// Without an identity there is nothing to run: the instance comes up with its first start. Messages that only a
+    /// running instance can take come up by themselves, to be dropped; all others wait for a start, apart from the due
+    /// ones.
     fn due(&self, identified: bool) -> Option<Due> {
         let (first, message) = self.messages.first_key_value()?;
         match &self.lease {
@@ -160,9 +162,9 @@ fn begins(item: &WorkItem) -> bool {
     matches!(item, WorkItem::StartOrchestration { .. } | WorkItem::ContinueAsNew { .. })
 }
 
-/// Where an instance stands: among the instances of its pinned version, by due time.
+/// The entry of an instance in the index: among the instances of its pinned version, by due time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
+struct Entry {
     pin: Option<Pin>,
     due: Due,
 }
@@ -186,27 +188,27 @@ impl Pins<'_> {
     }
 }
 
-/// All instances with something to do, by pinned version and due time. There are few versions and many instances: a claim
-/// looks at the head of each line that it may take from, and never at those that it may not.
+/// All instances with something to do, by pinned version and due time. There are few versions and many instances: a
+/// claim looks at the head of each line that it may take from, and never at those that it may not.
 #[derive(Debug, Default)]
 pub(crate) struct Ready(BTreeMap<Option<Pin>, BTreeMap<Due, Arc<str>>>);
 
 impl Ready {
-    /// Puts an instance where it belongs now.
-    pub(crate) fn place(&mut self, id: &Arc<str>, inbox: &mut Inbox, pin: Option<Pin>, identified: bool) {
-        let place = inbox.due(identified).map(|due| Place { pin, due });
-        if place != inbox.place {
+    /// Updates the entry of an instance.
+    pub(crate) fn update(&mut self, id: &Arc<str>, inbox: &mut Inbox, pin: Option<Pin>, identified: bool) {
+        let entry = inbox.due(identified).map(|due| Entry { pin, due });
+        if entry != inbox.entry {
             self.leave(inbox);
-            if let Some(Place { pin, due }) = place {
+            if let Some(Entry { pin, due }) = entry {
                 self.0.entry(pin).or_default().insert(due, Arc::clone(id));
             }
-            inbox.place = place;
+            inbox.entry = entry;
         }
     }
 
-    /// Takes an instance out of the line until it is placed again.
+    /// Removes the entry of an instance until its next update.
     pub(crate) fn leave(&mut self, inbox: &mut Inbox) {
-        let Some(Place { pin, due }) = inbox.place.take() else { return };
+        let Some(Entry { pin, due }) = inbox.entry.take() else { return };
         if let Some(line) = self.0.get_mut(&pin) {
             line.remove(&due);
             if line.is_empty() {

@@ -1,8 +1,8 @@
 //! What is known of one orchestration instance.
 //!
-//! The parts come into being apart: messages may wait for an instance that has not been started, history may be appended before
-//! a turn has named the orchestration. So each part is there or not on its own account, and an instance *exists* for
-//! clients once a turn has given it a [`Profile`].
+//! The parts come into being apart: messages may wait for an instance that has not been started, history may be
+//! appended before a turn has named the orchestration. So each part is there or not on its own account, and an instance
+//! *exists* for clients once a turn has given it a [`Profile`].
 
 use std::collections::BTreeMap;
 

@@ -94,7 +94,7 @@ impl MemoryProvider {
     /// What is found is returned without another await, so a dropped future holds nothing.
     async fn wait<T>(
         &self,
-        bell: &Notify,
+        changes: &Notify,
         patience: Duration,
         mut poll: impl FnMut(&mut State, Time) -> PollResult<T>,
     ) -> Option<T> {
@@ -104,8 +104,8 @@ impl MemoryProvider {
         };
         loop {
             // Registered before the poll: a wake-up between the poll and the sleep ends the sleep.
-            let rung = bell.notified();
-            let moved = self.0.clock.bell().notified();
+            let changed = changes.notified();
+            let moved = self.0.clock.changes().notified();
             let next = match self.write(&mut poll) {
                 PollResult::Claimed(found) => return Some(found),
                 PollResult::Empty(next) => next,
@@ -113,7 +113,7 @@ impl MemoryProvider {
             let deadline = deadline.filter(|deadline| *deadline > Instant::now())?;
             let due = next.and_then(|due| self.0.clock.reaches(due)).unwrap_or(deadline);
             tokio::select! {
-                () = rung => {}
+                () = changed => {}
                 () = moved => {}
                 () = sleep_until(due.min(deadline)) => {}
             }

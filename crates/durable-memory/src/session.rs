@@ -1,7 +1,8 @@
 //! Sessions: which worker the items of a session go to.
 //!
-//! A session belongs to the owner that claimed an item of it last, until its lock ends. Locks end by time alone, which no
-//! index of work items can see; so expired locks are collected at every claim, and only then does the owner of the session change.
+//! A session belongs to the owner that claimed an item of it last, until its lock ends. Locks end by time alone, which
+//! no index of work items can see; so expired locks are collected at every claim, and only then does the owner of the
+//! session change.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Everything that is stored, behind one lock.
 //!
-//! Each method is one transaction: it checks first and changes then, so an error has changed nothing. Time comes in as an
-//! argument, once per call, as a transaction has one `now()`.
+//! Each method is one transaction: it checks first and changes then, so an error has changed nothing. Time comes in as
+//! an argument, once per call, as a transaction has one `now()`.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -78,7 +78,7 @@ impl State {
             let Some((name, version)) = identity(instance, now) else {
                 // Nothing to run. What is left after the orphans are gone waits for a start.
                 if instance.inbox.drop_orphans(now) {
-                    self.settle(&id);
+                    self.reindex(&id);
                 } else {
                     self.ready.leave(&mut instance.inbox);
                 }
@@ -105,7 +105,7 @@ impl State {
                 kv_snapshot,
             };
             self.turns.insert(token.clone(), Arc::clone(&id));
-            self.settle(&id);
+            self.reindex(&id);
             return PollResult::Claimed((item, token, attempts));
         }
     }
@@ -115,7 +115,7 @@ impl State {
         let id = self.held(now, token)?;
         let lease = self.lease(&id).expect("a held instance has a lease");
         lease.until = now.after(lease_for);
-        self.settle(&id);
+        self.reindex(&id);
         Ok(())
     }
 
@@ -130,7 +130,7 @@ impl State {
         let id = self.turns.remove(token).ok_or_else(|| unknown(token))?;
         let inbox = &mut self.instances.get_mut(&id).expect("a held instance is stored").inbox;
         inbox.abandon(delay.map(|delay| now.after(delay)), uncharged);
-        self.settle(&id);
+        self.reindex(&id);
         Ok(())
     }
 
@@ -152,7 +152,7 @@ impl State {
         let OutgoingMessage { to, item } = letter;
         let rank = self.number();
         self.instances.entry(Arc::clone(&to)).or_default().inbox.put((visible, rank), item);
-        self.settle(&to);
+        self.reindex(&to);
     }
 
     /// Appends to the history of one execution, outside any turn.
@@ -160,7 +160,7 @@ impl State {
         let id: Arc<str> = id.into();
         let instance = self.instances.entry(Arc::clone(&id)).or_default();
         let appended = instance.append(execution, events);
-        self.settle(&id);
+        self.reindex(&id);
         appended
     }
 
@@ -181,21 +181,21 @@ impl State {
         self.work.put((now, rank), activity);
     }
 
-    /// Ends a work item and tells its orchestration, if there is something to tell.
-    pub(crate) fn complete_work(&mut self, now: Time, token: &str, told: Option<WorkItem>) -> Result<(), String> {
-        let told = told.map(OutgoingMessage::completion).transpose()?;
+    /// Ends a work item and sends its result to its orchestration, if there is one.
+    pub(crate) fn complete_work(&mut self, now: Time, token: &str, result: Option<WorkItem>) -> Result<(), String> {
+        let result = result.map(OutgoingMessage::completion).transpose()?;
         self.work.complete(now, token)?;
-        if let Some(letter) = told {
+        if let Some(letter) = result {
             self.enqueue(letter, now);
         }
         Ok(())
     }
 
-    /// After any change of an instance: its place in line, or none if nothing is left of it.
-    pub(crate) fn settle(&mut self, id: &Arc<str>) {
+    /// Updates the index after a change of an instance, or removes it if nothing is left of it.
+    pub(crate) fn reindex(&mut self, id: &Arc<str>) {
         let Some(instance) = self.instances.get_mut(id) else { return };
         let (pin, identified) = (instance.pin(), instance.identity().is_some());
-        self.ready.place(id, &mut instance.inbox, pin, identified);
+        self.ready.update(id, &mut instance.inbox, pin, identified);
         if instance.is_blank() {
             self.instances.remove(id);
         }
@@ -245,7 +245,7 @@ impl OutgoingMessage {
         Ok(Self { to: to.as_str().into(), item })
     }
 
-    /// What a worker may tell the orchestration of its activity.
+    /// The messages that a worker may send to the orchestration of its activity.
     fn completion(item: WorkItem) -> Result<Self, String> {
         match item {
             WorkItem::ActivityCompleted { .. } | WorkItem::ActivityFailed { .. } => Self::new(item),
@@ -263,5 +263,5 @@ impl OutgoingMessage {
 }
 
 pub(crate) fn unknown(token: &str) -> String {
-    format!("lock_token {token} is nobody's: its lease was acked, abandoned, deleted or claimed by another")
+    format!("lock_token {token} is not valid: its lease was acked, abandoned, deleted or claimed by another worker")
 }

@@ -49,7 +49,7 @@ impl State {
             let visible = letter.visible(now);
             self.enqueue(letter, visible);
         }
-        self.settle(&id);
+        self.reindex(&id);
         Ok(())
     }
 }
@@ -74,11 +74,11 @@ impl Instance {
         if let Some(profile) = &mut self.profile {
             profile.current = profile.current.max(execution);
             profile.updated = now;
-            let told = events.iter().rev().find_map(|event| match &event.kind {
+            let updated = events.iter().rev().find_map(|event| match &event.kind {
                 EventKind::CustomStatusUpdated { status } => Some(status),
                 _ => None,
             });
-            if let Some(status) = told {
+            if let Some(status) = updated {
                 profile.custom_status.clone_from(status);
                 profile.custom_status_version += 1;
             }
@@ -96,7 +96,7 @@ impl Instance {
 
         events.iter().for_each(|event| self.kv.apply(event));
         if metadata.status.as_deref().is_some_and(|status| ENDED.contains(&status)) {
-            self.kv.settle();
+            self.kv.commit();
         }
     }
 }

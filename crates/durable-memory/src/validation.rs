@@ -1,15 +1,15 @@
 //! duroxide's validation suite, one test per function, for any provider.
 //!
-//! The suite is some hundred functions that a provider's author has to call one by one, and a new one is easily missed. Here
-//! they are listed once: [`validations!`](crate::validations) makes a test of each, and [`CALLED`] is the same list as data,
-//! for a guard that compares it with what duroxide offers.
+//! The suite is some hundred functions that a provider's author has to call one by one, and a new one is easily missed.
+//! Here they are listed once: [`validations!`](crate::validations) makes a test of each, and [`CALLED`] is the same
+//! list as data, for a guard that compares it with what duroxide offers.
 
 pub use duroxide::provider_validation as suite;
 
 pub use crate::patient::Patient;
 
-/// The last version that stamped histories the old way, and the first of the new: a function that takes a stamp is called
-/// with both.
+/// The last version that stamped histories the old way, and the first of the new: a function that takes a stamp is
+/// called with both.
 pub const STAMPS: [&str; 2] = ["0.1.30", "0.1.31"];
 
 /// Every function that [`validations!`](crate::validations) calls, by module and name.
@@ -21,11 +21,11 @@ pub const CALLED: &[(&str, &str)] = crate::each_validation!(names());
 /// reveille_durable_memory::validations!(waiting, long, Factory::new().await);
 /// ```
 ///
-/// makes a module `waiting` with the tests of a provider that waits for work; `short` is for one that does not. The two differ
-/// in the few functions that ask how long an empty fetch takes. The factory is any expression, evaluated once per test inside
-/// its async body; what it makes implements `duroxide::provider_validations::ProviderFactory`. Every provider that it gives out
-/// must have an empty store of its own: some functions take several and expect to find only what they put in. The two methods
-/// of a factory that look into a store are about the one given out last.
+/// makes a module `waiting` with the tests of a provider that waits for work; `short` is for one that does not. The two
+/// differ in the few functions that ask how long an empty fetch takes. The factory is any expression, evaluated once
+/// per test inside its async body; what it makes implements `duroxide::provider_validations::ProviderFactory`. Every
+/// provider that it gives out must have an empty store of its own: some functions take several and expect to find only
+/// what they put in. The two methods of a factory that look into a store are about the one given out last.
 ///
 /// Tests run on two threads, so that the functions about concurrency mean it.
 #[macro_export]
@@ -40,9 +40,9 @@ macro_rules! validations {
     };
 }
 
-/// Gives the list of all validation functions to [`validation_list!`](crate::validation_list). A function's kind is what it
-/// takes: a `factory`, or a factory that is made [`Patient`] (`patient`); a factory and a version (`stamped`); or a
-/// provider, whether it waits (`long`), does not (`short`) or `either`.
+/// Gives the list of all validation functions to [`validation_list!`](crate::validation_list). A function's kind is
+/// what it takes: a `factory`, or a factory that is made [`Patient`] (`patient`); a factory and a version (`stamped`);
+/// or a provider, whether it waits (`long`), does not (`short`) or `either`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! each_validation {

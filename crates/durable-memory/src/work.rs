@@ -1,7 +1,7 @@
 //! Activities to execute, and which workers may claim them.
 //!
-//! Items wait in queues: one per tag and per group of workers that may claim them (any worker, any owner of sessions, one
-//! owner). A claim reads the head of each queue that is open to it, so items of other queues cost nothing. As with
+//! Items wait in queues: one per tag and per group of workers that may claim them (any worker, any owner of sessions,
+//! one owner). A claim reads the head of each queue that is open to it, so items of other queues cost nothing. As with
 //! instances, a lease is a due time: a leased item is in its queue at the end of its lease.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -199,7 +199,8 @@ impl Work {
         Ok(())
     }
 
-    /// Gives an item back: visible after `delay`, or as it was. A lease that has ended is still its holder's to give back.
+    /// Gives an item back: visible after `delay`, or as it was. A lease that has ended is still its holder's to give
+    /// back.
     pub(crate) fn abandon(
         &mut self,
         now: Time,

@@ -1,5 +1,5 @@
-//! A process that only asks: it has no runtime and executes nothing. `worker.rs` does what it wants done, in another process or on another
-//! machine; it may also start later.
+//! A process that only asks: it has no runtime and executes nothing. `worker.rs` does what it wants done, in another
+//! process or on another machine; it may also start later.
 //!
 //! With a worker running:
 //!
@@ -11,7 +11,8 @@
 //! done: 3 pictures
 //! ```
 //!
-//! It uses the server that `DATABASE_URL` names, or else the one that the worker started, and the schema in its first argument.
+//! It uses the server that `DATABASE_URL` names, or else the one that the worker started, and the schema in its first
+//! argument.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

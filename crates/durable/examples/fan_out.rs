@@ -1,7 +1,7 @@
 //! Fan-out and fan-in: five activities at the same time, and a decision over what they answered.
 //!
-//! Each of the suppliers takes 200 ms to answer. Asked one after another they would take a second. (In debug mode, and with everything to be
-//! connected and prepared; the next in the same process took 229 ms.)
+//! Each of the suppliers takes 200 ms to answer. Asked one after another they would take a second. (In debug mode, and
+//! with everything to be connected and prepared; the next in the same process took 229 ms.)
 //!
 //! ```text
 //! $ cargo run -p reveille-durable --example fan_out
@@ -27,7 +27,7 @@ async fn buy(ctx: OrchestrationContext, _: String) -> Result<String, String> {
     for answer in ctx.join(questions.into()).await {
         offers.push(serde_json::from_str::<(u32, String)>(&answer?).map_err(|error| error.to_string())?);
     }
-    let (price, name) = offers.iter().min().ok_or("nobody answered")?;
+    let (price, name) = offers.iter().min().ok_or("no offers")?;
     Ok(format!("{} offers, the best: {name} for {price}", offers.len()))
 }
 

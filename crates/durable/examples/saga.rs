@@ -1,7 +1,8 @@
 //! A saga: steps that each have an effect in the world, and what undoes them when a later one fails.
 //!
-//! There is no transaction over an airline, a hotel and a car rental. The orchestration remembers what it has done, and when there is no car
-//! it undoes the rest in reverse order. A process that dies in the middle goes on where it was: what has been done is in the history.
+//! There is no transaction over an airline, a hotel and a car rental. The orchestration remembers what it has done, and
+//! when there is no car it undoes the rest in reverse order. A process that dies in the middle goes on where it was:
+//! what has been done is in the history.
 //!
 //! ```text
 //! $ cargo run -p reveille-durable --example saga

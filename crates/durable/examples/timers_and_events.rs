@@ -1,13 +1,14 @@
 //! Waiting for a person, but not for ever: an event against a timer, whichever comes first.
 //!
-//! A journey may wait a minute for its approval, a piano half a second. The journey is approved; nobody answers about the piano. Neither costs
-//! the database a statement while it waits, and both would wait on if the process died: the timer is a row that is due later.
+//! A journey may wait a minute for its approval, a piano half a second. The journey is approved; the piano is not.
+//! Neither wait sends statements, and both would continue after a crash of the process: the timer is a row that is due
+//! later.
 //!
 //! ```text
 //! $ cargo run -p reveille-durable --example timers_and_events
 //! both wait
 //! journey: approved by Grace
-//! piano: nobody answered within 500 ms
+//! piano: no answer within 500 ms
 //! ```
 
 use std::sync::Arc;
@@ -31,7 +32,7 @@ async fn approval(ctx: OrchestrationContext, patience: String) -> Result<String,
     ctx.set_custom_status("waiting");
     match ctx.select2(answer, deadline).await {
         Either2::First(by) => Ok(format!("{what}: approved by {by}")),
-        Either2::Second(()) => Ok(format!("{what}: nobody answered within {patience} ms")),
+        Either2::Second(()) => Ok(format!("{what}: no answer within {patience} ms")),
     }
 }
 

@@ -1,7 +1,7 @@
 //! An orchestration that begins with a row of the application's, in one transaction: both exist, or neither.
 //!
-//! Without it there is a moment between the commit of an order and the start of its orchestration, and a process that dies in it leaves an
-//! order that is never processed. Here two orders are placed and the second is rolled back.
+//! Without it, a process that dies between the commit of an order and the start of its orchestration leaves an order
+//! that is never processed. Here two orders are placed and the second is rolled back.
 //!
 //! ```text
 //! $ cargo run -p reveille-durable --example transactional_start
@@ -36,7 +36,7 @@ struct Orders {
 }
 
 impl Orders {
-    /// Places an order and starts what processes it. The runtime hears of it at the commit, in whatever process it runs.
+    /// Places an order and starts what processes it. The runtime, in any process, is woken at the commit.
     async fn place(&self, id: i64, in_stock: bool) -> Outcome<()> {
         let mut transaction = self.pool.begin().await?;
         sqlx::query(&self.place).bind(id).execute(&mut *transaction).await?;

@@ -1,7 +1,8 @@
-//! A process that only executes orchestrations. `client.rs` is the process that starts them; they share only the database.
+//! A process that only executes orchestrations. `client.rs` is the process that starts them; they share only the
+//! database.
 //!
-//! Start as many as you like, on as many machines; end them with Ctrl-C, or by pulling the plug: what one leaves, the others finish when its
-//! lease ends.
+//! Start as many as you like, on as many machines; end them with Ctrl-C, or by pulling the plug: what one leaves, the
+//! others finish when its lease ends.
 //!
 //! ```text
 //! $ cargo run -p reveille-durable --example worker
@@ -11,7 +12,8 @@
 //! resized owl.jpg
 //! ```
 //!
-//! It uses the server that `DATABASE_URL` names, or else starts one that the client finds, and the schema in its first argument.
+//! It uses the server that `DATABASE_URL` names, or else starts one that the client finds, and the schema in its first
+//! argument.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,11 +1,13 @@
 //! What the server is short of, and since when.
 //!
-//! A full disk, too little memory, too many connections, a database that became read-only: statements fail, and fail again until an operator has done something. Trying
-//! again for long only makes callers wait. So a retry loop asks [`Shortage::patience`] for how long, and [`is_lasting`] whether that time is over already for all callers. The
+//! A full disk, too little memory, too many connections, a database that became read-only: statements fail, and fail
+//! again until an operator has done something. Trying again for long only makes callers wait. So a retry loop asks
+//! [`Shortage::patience`] for how long, and [`is_lasting`] whether that time is over already for all callers. The
 //! health check asks [`is_over`].
 //!
-//! The memory is one per process, not per pool, because an error is sorted where it is met and does not know its pool. It ends with the first write that succeeds. A process that has
-//! nothing to write finds out by a small write of its own, and only while the shortage lasts and health is asked for: a healthy server is sent nothing.
+//! The memory is one per process, not per pool, because an error is sorted where it is met and does not know its pool.
+//! It ends with the first write that succeeds. A process that has nothing to write finds out by a small write of its
+//! own, and only while the shortage lasts and health is asked for: a healthy server is sent nothing.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,7 +21,8 @@ use crate::{Database, Error, LogLimit, Result, within};
 const LASTS: Duration = Duration::from_secs(60);
 /// How often a small write is tried, however often it is asked for: it costs some rows of the server's catalog.
 const TRIED_EVERY: Duration = Duration::from_secs(5);
-/// A write that needs new pages on the disk of the tables, whatever room those have left: 30 pages in a table that ends with its transaction.
+/// A write that needs new pages on the disk of the tables, whatever room those have left: 30 pages in a table that ends
+/// with its transaction.
 const TRY: &str =
     "/* write_try */ create temporary table reveille_try on commit drop as select generate_series(1, 7500) as filler";
 /// Where that table lies: with the others, wherever temporary ones usually do.
@@ -130,7 +133,8 @@ impl Shortage {
         }
     }
 
-    /// What a client is told. It says "connection", because consumers of the field go on if they find that word, and end otherwise.
+    /// The message for clients. It contains the word "connection", because existing consumers retry on it and end
+    /// without it.
     pub fn client_message(self) -> &'static str {
         match self {
             Shortage::DiskFull => "no connection to a database that can write: its disk is full; try again later",
@@ -142,7 +146,8 @@ impl Shortage {
         }
     }
 
-    /// For how long it is worth trying again. Others free memory and connections within seconds, and a failover finds the new primary; a disk needs an operator.
+    /// How long retrying is useful. Memory and connections become free within seconds, and a failover finds the new
+    /// primary; a full disk needs an operator.
     pub fn patience(self) -> Duration {
         match self {
             Shortage::DiskFull | Shortage::InputOutput | Shortage::Resources => Duration::from_secs(2),
@@ -201,8 +206,9 @@ pub fn current() -> Option<Shortage> {
     run().map(|run| run.of)
 }
 
-/// Whether the server is short of nothing, as far as it is known. If it was, and nothing else has been written since, a small write is tried now and then, for `limit` at most. Where the role
-/// must not make temporary tables, a shortage is taken to be over a minute after the last failure.
+/// Whether the server is short of nothing, as far as it is known. If it was, and nothing else has been written since, a
+/// small write is tried now and then, for `limit` at most. Where the role must not make temporary tables, a shortage is
+/// taken to be over a minute after the last failure.
 ///
 /// # Cancel safety
 /// Dropping it leaves nothing behind.
@@ -230,7 +236,7 @@ pub async fn is_over(db: &Database, limit: Duration) -> bool {
 }
 
 async fn try_to_write(db: &Database, limit: Duration) -> Result<()> {
-    // Nothing has been sent yet, so it is not the connection that is in doubt.
+    // No statement has been sent yet, so the result is not ambiguous.
     let transaction = tokio::time::timeout(limit, db.begin()).await;
     let mut transaction = transaction.unwrap_or(Err(Error::Exhausted))?;
     within(limit, async {
@@ -260,7 +266,8 @@ mod tests {
     use super::*;
     use crate::sqlstate::{Kind, TABLE, classify};
 
-    /// A run begins with its first failure, lasts when its patience is over and for a minute after its last failure, and is tried now and then. Time is an argument.
+    /// A run begins with its first failure, lasts when its patience is over and for a minute after its last failure,
+    /// and is tried now and then. Time is an argument.
     #[tokio::test(start_paused = true)]
     async fn a_run_of_failures_has_a_beginning_and_an_end() {
         let start = Instant::now();
@@ -276,7 +283,8 @@ mod tests {
         assert_eq!((new.since, new.of), (at(200), Shortage::Memory));
     }
 
-    /// Every shortage passes one day, so its code must not be permanent; every code of the class is one; each is counted.
+    /// Every shortage passes one day, so its code must not be permanent; every code of the class is one; each is
+    /// counted.
     #[test]
     fn shortages_are_never_permanent() {
         for row in TABLE.iter().filter(|row| Shortage::of(row.code).is_some()) {
@@ -291,7 +299,8 @@ mod tests {
         }
     }
 
-    /// The process remembers a failure until a write succeeds, however long that takes. Time is tokio's, and moved by an hour.
+    /// The process remembers a failure until a write succeeds, however long that takes. Time is tokio's, and moved by
+    /// an hour.
     #[tokio::test(start_paused = true)]
     async fn a_write_that_succeeds_ends_the_shortage() {
         assert_eq!(current(), None);

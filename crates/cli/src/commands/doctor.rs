@@ -1,10 +1,10 @@
 //! `reveille doctor`: what is wrong with a set-up, and how to fix it.
 //!
-//! The checks go from the outside in, the way a connection does: the address, the login, the server, the schema, the
-//! listening. Each prints one line that a newcomer understands, and its fix if it needs one. A check whose ground is
-//! missing is not made: one broken thing is reported once, not as ten failures.
+//! The checks follow the order of a connection: the address, the login, the server, the schema, notifications. Each
+//! prints one line, and how to fix the problem if there is one. A check that depends on a failed one is skipped, so
+//! that one problem is reported once.
 //!
-//! Nothing is changed: no schema is made, no PostgreSQL is started. A notification is sent on a channel of its own.
+//! Nothing is changed: no schema is created, no PostgreSQL is started. A notification is sent on a channel of its own.
 
 mod address;
 mod finding;
@@ -22,53 +22,56 @@ use tokio::time::timeout;
 
 use crate::{config, error::Error};
 
-/// The longest wait for any answer of the server: a healthy one answers in milliseconds.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The longest wait for one answer of the server: normally it takes milliseconds.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The longest that all of it may take: a connection can die so that nobody says it.
-const WHOLE: Duration = Duration::from_secs(60);
+/// The longest that all checks may take: a connection can break without an error.
+const TOTAL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Connections the examination needs: two at once, to see whether they are really two.
+/// Connections that the checks need: two at once, to detect a pooler that serves both by one server connection.
 const CONNECTIONS: u32 = 2;
 
-/// A URL that is looked at.
+/// A URL that is checked.
 struct Target {
-    /// Where it was given.
+    /// The setting that contains it.
     key: &'static str,
-    /// What to do when there turns out to be a pooler behind it.
+    /// The fix if it points to a pooler.
     pooler_fix: &'static str,
 }
 
 const MAIN: Target = Target {
     key: "DATABASE_URL",
-    pooler_fix: "add --pooler (REVEILLE_POOLER=true), so that nothing is sent that a pooler cannot carry; and give the URL that \
-                 leads to PostgreSQL itself with --direct-url (REVEILLE_DIRECT_URL), for LISTEN, which no transaction-mode \
-                 pooler can carry",
+    pooler_fix: "add --pooler (REVEILLE_POOLER=true), so that no prepared statements are used; and set --direct-url \
+                 (REVEILLE_DIRECT_URL) to the URL of PostgreSQL itself, for LISTEN, which does not work through a \
+                 transaction-mode pooler",
 };
 
 const DIRECT: Target = Target {
     key: "REVEILLE_DIRECT_URL",
-    pooler_fix: "give the host and port of PostgreSQL itself with --direct-url (REVEILLE_DIRECT_URL): LISTEN does not get through \
-                 a transaction-mode pooler",
+    pooler_fix: "set --direct-url (REVEILLE_DIRECT_URL) to the host and port of PostgreSQL itself: LISTEN does not \
+                 work through a transaction-mode pooler",
 };
 
 /// `reveille doctor`.
 pub(super) async fn run(args: config::Doctor) -> Result<(), Error> {
     let mut report = Report::default();
-    if timeout(WHOLE, examine(&args, &mut report)).await.is_err() {
+    if timeout(TOTAL_TIMEOUT, examine(&args, &mut report)).await.is_err() {
         report.add(Finding::fail(
             "time",
-            format!("no answer within {} s: a connection was made, and then nothing came over it", WHOLE.as_secs()),
-            "look at the load of the server, and for a firewall or proxy in between that swallows packets",
+            format!(
+                "the checks did not end within {} s: a connection was opened and then stalled",
+                TOTAL_TIMEOUT.as_secs()
+            ),
+            "check the load of the server, and whether a firewall or proxy on the way drops packets",
         ));
     }
     report.finish()
 }
 
-/// Makes every check whose ground is there.
+/// Makes every check whose prerequisites are met.
 async fn examine(args: &config::Doctor, report: &mut Report) {
     let Some(url) = args.database.url() else {
-        report.note("no DATABASE_URL: looking at what `reveille up` needs on this machine");
+        report.note("DATABASE_URL is not set: checking what `reveille up` needs on this machine");
         machine::examine(&args.embedded, report).await;
         return;
     };
@@ -77,8 +80,8 @@ async fn examine(args: &config::Doctor, report: &mut Report) {
         .options()
         .application_name("reveille doctor")
         .max_connections(CONNECTIONS)
-        .acquire_timeout(PATIENCE)
-        .statement_timeout(PATIENCE);
+        .acquire_timeout(ANSWER_TIMEOUT)
+        .statement_timeout(ANSWER_TIMEOUT);
     if let Some(direct) = args.database.direct_url() {
         report.note("the direct URL, for LISTEN:");
         let direct_options = options.clone().pooler(false).listen_url(None);
@@ -92,7 +95,7 @@ async fn examine(args: &config::Doctor, report: &mut Report) {
             }
         };
         if works.is_none() {
-            // Without it the rest can still be looked at.
+            // The other checks do not need it.
             options.listen_url = None;
         }
         report.note("the database URL:");
@@ -106,8 +109,8 @@ async fn examine(args: &config::Doctor, report: &mut Report) {
     database.close().await;
 }
 
-/// The one row that a statement without parameters answers, by the simple protocol: the only one that works whatever is
-/// in between.
+/// The one row that a statement without parameters returns, by the simple protocol: the only one that works through
+/// every pooler.
 async fn ask(database: &reveille_pg::Database, sql: &'static str) -> reveille_pg::Result<PgRow> {
     let mut session = database.session().await?;
     let row = sqlx::raw_sql(sql).fetch_one(&mut *session).await?;
@@ -123,11 +126,11 @@ where
     row.try_get(name).ok()
 }
 
-/// The finding for a question that the server did not answer.
+/// The finding for a query that failed.
 fn unanswered(what: &'static str, error: &reveille_pg::Error) -> Finding {
     Finding::fail(
         what,
         format!("the server did not answer: {}", crate::error::explain(error)),
-        "run the command again; if it stays, look at the server's log at this time",
+        "run the command again; if it fails again, check the server's log at this time",
     )
 }

@@ -1,7 +1,7 @@
 //! `reveille down`: stops the private PostgreSQL that a killed `reveille up` left running.
 //!
-//! A running `up` stops its own PostgreSQL when it ends; this command fails while there is one, so that it cannot stop the
-//! database of a running server.
+//! A running `up` stops its own PostgreSQL when it ends; this command fails while there is one, so that it cannot stop
+//! the database of a running server.
 
 use reveille_pg::embedded::Directory;
 

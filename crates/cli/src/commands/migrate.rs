@@ -1,7 +1,7 @@
 //! `reveille migrate`: brings the schema up to date.
 //!
-//! The server migrates when it starts. This command is for reviewing migrations first, for deployments in steps, and for
-//! servers without the right to create tables.
+//! The server migrates when it starts. This command is for reviewing migrations first, for deployments in steps, and
+//! for servers without the right to create tables.
 
 use std::io::Write as _;
 

@@ -1,8 +1,9 @@
 //! The lock on the data directory of a private PostgreSQL.
 //!
-//! Two `reveille up` on one data directory would share one PostgreSQL, and the first to end would stop it under the other.
-//! So `up` holds a lock on a file in the directory while it runs. The system releases the lock when the process ends, so
-//! there is never a stale one.
+//! Two `reveille up` on one data directory would share one PostgreSQL, and the first to end would stop it under the
+//! other.
+//! So `up` holds a lock on a file in the directory while it runs. The system releases the lock when the process ends,
+//! so there is never a stale one.
 
 use std::{
     fs::{File, OpenOptions, TryLockError},
@@ -93,14 +94,14 @@ mod tests {
     async fn a_directory_has_one_owner_at_a_time() {
         // Root's temporary folder may be closed to the user that would run a server.
         let dir = Path::new("/tmp").join(format!("reveille owner {}", std::process::id()));
-        assert_eq!(holder(&dir).expect("looked at"), Holder::None);
+        assert_eq!(holder(&dir).expect("read"), Holder::None);
         let directory = Directory::open(&dir).await.expect("made");
         let first = Owner::take(&directory).expect("free");
-        assert_eq!(holder(&dir).expect("looked at"), Holder::Process(Some(std::process::id())));
+        assert_eq!(holder(&dir).expect("read"), Holder::Process(Some(std::process::id())));
         let said = Owner::take(&directory).expect_err("taken").to_string();
         assert!(said.contains(&format!("(process {})", std::process::id())), "{said}");
         drop(first);
-        assert_eq!(holder(&dir).expect("looked at"), Holder::None);
+        assert_eq!(holder(&dir).expect("read"), Holder::None);
         Owner::take(&directory).expect("free again");
         std::fs::remove_dir_all(&dir).expect("removed");
     }

@@ -1,12 +1,12 @@
 //! `reveille up`: everything on one machine, PostgreSQL included.
 //!
-//! The private PostgreSQL lives in the data directory and is started and stopped with the server. It is detached from the
-//! terminal, so that Ctrl-C reaches only this process, which then shuts down in order. If PostgreSQL exits, it is
-//! restarted. A killed `up` leaves PostgreSQL running; the next `up` on that directory attaches to it, and `reveille down`
-//! stops it. A second `up` on one directory fails, because the first to end would stop the PostgreSQL of both.
+//! The private PostgreSQL lives in the data directory and is started and stopped with the server. It is detached from
+//! the terminal, so that Ctrl-C reaches only this process, which then shuts down in order. If PostgreSQL exits, it is
+//! restarted. A killed `up` leaves PostgreSQL running; the next `up` on that directory attaches to it, and `reveille
+//! down` stops it. A second `up` on one directory fails, because the first to end would stop the PostgreSQL of both.
 //!
-//! The address responds at once, with "starting", while PostgreSQL is downloaded, created and started; signals are handled
-//! meanwhile.
+//! The address responds at once, with "starting", while PostgreSQL is downloaded, created and started; signals are
+//! handled meanwhile.
 //!
 //! If root runs it, this process stays root to run PostgreSQL as another user, and the HTTP server is a process of that
 //! user ([`server_process`]).

@@ -18,7 +18,8 @@ pub struct Flow {
     /// Which of the `environments` of a template is used when it is registered
     #[arg(long, env = "REVEILLE_FLOW_ENVIRONMENT", value_name = "NAME")]
     flow_environment: Option<String>,
-    /// RabbitMQ for namespaces that dispatch steps through it: amqp://user:password@host:port, amqps:// for TLS; prefer the variable
+    /// RabbitMQ for namespaces that dispatch steps through it: amqp://user:password@host:port, amqps:// for TLS; prefer
+    /// the variable
     #[arg(long, env = "REVEILLE_FLOW_AMQP_URL", hide_env_values = true, value_name = "URL")]
     flow_amqp_url: Option<SecretUrl>,
     /// File with the CA certificates (PEM) to verify RabbitMQ with [default: those of the system]

@@ -11,8 +11,8 @@ const KEYS_MAX: usize = 16;
 /// Maximum size of a key file: each key with a long comment.
 const FILE_MAX: u64 = 64 * 1024;
 
-/// Keys that cannot be printed by accident. Any text is accepted, because the command line parser quotes what it rejects;
-/// it is validated when it is used.
+/// Keys that cannot be printed by accident. Any text is accepted, because the command line parser quotes what it
+/// rejects; it is validated when it is used.
 #[derive(Clone)]
 pub(super) struct SecretKeys(String);
 

@@ -15,7 +15,8 @@ pub struct Queue {
     #[arg(long, env = "REVEILLE_QUEUE_MAX_WAITERS", default_value = "10000", value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     queue_max_waiters: u32,
-    /// Keys of encrypted queues, separated by commas, 64 hexadecimal characters each: the first encrypts, all decrypt; prefer the variable
+    /// Keys of encrypted queues, separated by commas, 64 hexadecimal characters each: the first encrypts, all decrypt;
+    /// prefer the variable
     #[arg(long, env = "REVEILLE_QUEUE_ENCRYPTION_KEY", hide_env_values = true, value_name = "KEYS")]
     queue_encryption_key: Option<SecretKeys>,
     /// File with the keys of encrypted queues, one per line, instead of the variable
@@ -37,7 +38,8 @@ pub struct Queue {
     #[arg(long, env = "RETENTION_INTERVAL", default_value = "300000", value_name = "N",
           value_parser = clap::value_parser!(u32).range(10..=86_400_000))]
     retention_interval: u32,
-    /// Minimum time in milliseconds between two removals of messages past their queue's maximum wait time or time to live
+    /// Minimum time in milliseconds between two removals of messages past their queue's maximum wait time or time to
+    /// live
     #[arg(long, env = "EVICTION_INTERVAL", default_value = "60000", value_name = "N",
           value_parser = clap::value_parser!(u32).range(10..=86_400_000))]
     eviction_interval: u32,

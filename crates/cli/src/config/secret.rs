@@ -1,8 +1,8 @@
 //! URLs with passwords.
 //!
 //! One `{:?}` of a configuration or one quoted argument in an error message would put a password into a log.
-//! [`SecretUrl`] prints nothing; code that connects calls [`SecretUrl::reveal`]. [`redact`] removes passwords from texts
-//! of other origin, such as a parser that quotes its input.
+//! [`SecretUrl`] prints nothing; code that connects calls [`SecretUrl::reveal`]. [`redact`] removes passwords from
+//! texts of other origin, such as a parser that quotes its input.
 
 use std::{convert::Infallible, fmt, str::FromStr};
 
@@ -34,7 +34,8 @@ impl fmt::Debug for SecretUrl {
 
 /// Replaces the user and password of every URL in `text`, and the value of every `password=` and `token=`, by `…`.
 ///
-/// A password may contain an unescaped `@`: everything up to the last `@` before the next white space or quote is hidden.
+/// A password may contain an unescaped `@`: everything up to the last `@` before the next white space or quote is
+/// hidden.
 pub fn redact(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

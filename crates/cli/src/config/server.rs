@@ -23,7 +23,8 @@ pub struct Server {
     /// Address and port to listen on
     #[arg(long, env = "REVEILLE_LISTEN", default_value = DEFAULT_LISTEN, value_parser = address::parse, value_name = "ADDRESS")]
     listen: SocketAddr,
-    /// Listen on a non-loopback address although there is no authentication: every client that can reach it has full access
+    /// Listen on a non-loopback address although there is no authentication: every client that can reach it has full
+    /// access
     #[arg(long, env = "REVEILLE_ALLOW_UNAUTHENTICATED", value_parser = BoolishValueParser::new())]
     allow_unauthenticated: bool,
     /// Allowed host names in requests, in addition to localhost and IP addresses; separated by commas, or * for any
@@ -43,7 +44,8 @@ pub struct Server {
     #[arg(long, env = "REVEILLE_MAX_BODY_MB", default_value = "10", value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=MAX_BODY_MB))]
     max_body_mb: u32,
-    /// How many of the largest queues, consumer groups and namespaces have metrics of their own; the others are summed up
+    /// How many of the largest queues, consumer groups and namespaces have metrics of their own; the others are summed
+    /// up
     #[arg(long, env = "REVEILLE_METRICS_TOP", default_value = "50", value_name = "N",
           value_parser = clap::value_parser!(u32).range(0..=MAX_METRICS_TOP))]
     pub metrics_top: u32,

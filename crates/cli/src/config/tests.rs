@@ -102,7 +102,7 @@ fn the_default_data_directory_follows_the_user() {
         let variable = |name: &str| match name {
             "HOME" => home.map(OsString::from),
             "XDG_DATA_HOME" => xdg.map(OsString::from),
-            other => panic!("{other} is not a place for data"),
+            other => panic!("{other} is not a data directory"),
         };
         let found = default_data_dir(root, variable);
         assert_eq!(found, expected.map(PathBuf::from), "root {root}, home {home:?}, xdg {xdg:?}");

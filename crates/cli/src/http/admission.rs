@@ -1,10 +1,10 @@
 //! Which connections are open, and which are closed when there are too many.
 //!
 //! A connection costs a file descriptor and memory, so the number is bounded: in total, and per peer address. A client
-//! that opens connections and sends nothing must not lock out others, among them the probe of a supervisor. So at a limit
-//! the connections that have been idle longest are closed, first those that never sent a request; a connection with a
-//! request in progress is never closed for another. If none is idle, a further connection is accepted into a small
-//! reserve: it gets health and metrics, and 503 for everything else.
+//! that opens connections and sends nothing must not lock out others, among them the probe of a supervisor. So at a
+//! limit the connections that have been idle longest are closed, first those that never sent a request; a connection
+//! with a request in progress is never closed for another. If none is idle, a further connection is accepted into a
+//! small reserve: it gets health and metrics, and 503 for everything else.
 
 use std::{
     collections::HashMap,
@@ -258,8 +258,8 @@ mod tests {
         tokio::time::timeout(Duration::from_millis(1), slot.closed()).await.is_ok()
     }
 
-    /// At the limit a connection that never sent a request is closed first, then the one that has been idle longest, never
-    /// a busy one. Time is paused and advanced explicitly.
+    /// At the limit a connection that never sent a request is closed first, then the one that has been idle longest,
+    /// never a busy one. Time is paused and advanced explicitly.
     #[tokio::test(start_paused = true)]
     async fn the_longest_idle_connection_is_closed_for_another() {
         let admission = limits(3, 3);

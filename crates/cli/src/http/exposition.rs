@@ -1,8 +1,8 @@
 //! Statistics in the text format of Prometheus.
 //!
-//! The `metrics` facade keeps every time series until the process ends. Statistics come and go with their queues, so they
-//! are written separately, on every scrape. Names of queues and groups are user input of any length: labels are escaped
-//! and cut to [`LABEL_MAX`].
+//! The `metrics` facade keeps every time series until the process ends. Statistics come and go with their queues, so
+//! they are written separately, on every scrape. Names of queues and groups are user input of any length: labels are
+//! escaped and cut to [`LABEL_MAX`].
 
 use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash, Hasher};

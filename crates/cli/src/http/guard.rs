@@ -116,8 +116,8 @@ fn plain(name: &str) -> String {
 
 /// Whether a host is an IP address; one of version 6 stands in brackets.
 ///
-/// The unspecified addresses and the mapped ones of version 4 (`[::ffff:127.0.0.1]`) do not count: they lead to loopback
-/// as well, but browsers do not trust them as loopback and send no `Sec-Fetch-Site` to them.
+/// The unspecified addresses and the mapped ones of version 4 (`[::ffff:127.0.0.1]`) do not count: they lead to
+/// loopback as well, but browsers do not trust them as loopback and send no `Sec-Fetch-Site` to them.
 fn is_address(host: &str) -> bool {
     match host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
         Some(inside) => inside
@@ -144,8 +144,8 @@ mod tests {
         Guard::new(&names).reason_to_reject(&Uri::from_static("/"), &headers)
     }
 
-    /// A name that the owner of a page can point at this machine is rejected; addresses, localhost and allowed names are
-    /// accepted.
+    /// A name that the owner of a page can point at this machine is rejected; addresses, localhost and allowed names
+    /// are accepted.
     #[test]
     fn other_host_names_are_rejected() {
         for host in [

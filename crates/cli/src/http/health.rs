@@ -244,8 +244,8 @@ mod tests {
         assert_eq!(health.not_started(), None);
     }
 
-    /// A failed check reports its name and reason; one that hangs is dropped at the deadline. Time is paused, so that the
-    /// deadline passes at once.
+    /// A failed check reports its name and reason; one that hangs is dropped at the deadline. Time is paused, so that
+    /// the deadline passes at once.
     #[tokio::test(start_paused = true)]
     async fn a_failing_or_hanging_check_is_a_reason() {
         let health = Health::new(vec![Fixed::new(Verdict::Down("away".into())), Arc::new(Stuck)]);

@@ -1,8 +1,8 @@
 //! Accepts connections, bounds each of them, and drains them on shutdown.
 //!
 //! Slow clients, idle connections and endless headers are bounded here; the number of connections in `admission.rs`. On
-//! shutdown [`Listener::serve`] stops accepting, lets every request in progress finish within [`DRAIN`], and then closes
-//! the rest. An idle keep-alive connection stays open for a short time ([`LINGER`]).
+//! shutdown [`Listener::serve`] stops accepting, lets every request in progress finish within [`DRAIN`], and then
+//! closes the rest. An idle keep-alive connection stays open for a short time ([`LINGER`]).
 
 use std::{
     convert::Infallible,
@@ -47,8 +47,8 @@ use crate::error::Error;
 /// each costs a few tens of kilobytes. If the process may open fewer files, the limit is lower.
 pub const MAX_CONNECTIONS: usize = 20_000;
 
-/// The default limit of one peer, in tenths of all connections: all clients may use one load balancer, and still one peer
-/// cannot take all connections.
+/// The default limit of one peer, in tenths of all connections: all clients may use one load balancer, and still one
+/// peer cannot take all connections.
 const PER_PEER_OF_TEN: usize = 9;
 
 /// Maximum number of connections to the address for health and metrics: some probes and scrapers.
@@ -80,8 +80,8 @@ const READ_WITHIN: Duration = Duration::from_secs(60);
 /// response with `Connection: close`.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// How long requests in progress may take once the server stops. Supervisors usually kill after 30 s; this leaves time to
-/// close the connections to the database.
+/// How long requests in progress may take once the server stops. Supervisors usually kill after 30 s; this leaves time
+/// to close the connections to the database.
 const DRAIN: Duration = Duration::from_secs(20);
 
 /// The pause before accepting again when the system is out of file descriptors or memory.
@@ -104,8 +104,8 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Binds the address. Connections wait in the kernel until [`Listener::serve`]. `per_peer` bounds the connections of
-    /// one peer address; `None` is nine tenths of all.
+    /// Binds the address. Connections wait in the kernel until [`Listener::serve`]. `per_peer` bounds the connections
+    /// of one peer address; `None` is nine tenths of all.
     pub async fn bind(address: SocketAddr, per_peer: Option<usize>) -> Result<Self, Error> {
         Self::with(address, limits(per_peer)).await
     }
@@ -144,8 +144,8 @@ impl Listener {
         self.address
     }
 
-    /// Serves `routes` until `stop` resolves, then closes the address and drains. Returns the number of connections that
-    /// had to be closed early.
+    /// Serves `routes` until `stop` resolves, then closes the address and drains. Returns the number of connections
+    /// that had to be closed early.
     ///
     /// # Cancel safety
     /// Dropping it closes the address and every connection at once.
@@ -155,7 +155,8 @@ impl Listener {
         open.drain().await
     }
 
-    /// Serves `routes` until `stop` resolves, and keeps the address for other routes: new connections wait in the kernel.
+    /// Serves `routes` until `stop` resolves, and keeps the address for other routes: new connections wait in the
+    /// kernel.
     /// The caller has to [drain](Connections::drain) the open connections.
     ///
     /// # Cancel safety
@@ -344,7 +345,7 @@ mod tests {
         let _client = TcpStream::connect(tcp.local_addr().expect("an address")).await.expect("it listens");
         let (stream, _) = tcp.accept().await.expect("a client");
         set_socket_options(&stream);
-        assert_eq!(SockRef::from(&stream).tcp_user_timeout().expect("told"), Some(READ_WITHIN));
+        assert_eq!(SockRef::from(&stream).tcp_user_timeout().expect("a timeout"), Some(READ_WITHIN));
     }
 
     /// The soft limit of open files is raised as far as needed and allowed.

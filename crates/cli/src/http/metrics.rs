@@ -1,8 +1,8 @@
 //! Metrics for Prometheus.
 //!
-//! Every crate records through the `metrics` facade; this module collects and renders. Histogram samples accumulate until
-//! they are folded into their buckets. A scrape does that, and so does [`Metrics::fold`] periodically, so that a process
-//! without a scraper does not grow.
+//! Every crate records through the `metrics` facade; this module collects and renders. Histogram samples accumulate
+//! until they are folded into their buckets. A scrape does that, and so does [`Metrics::fold`] periodically, so that a
+//! process without a scraper does not grow.
 
 use std::{
     future::Future,

@@ -1,15 +1,15 @@
-//! What the program says before it does anything: help, versions, and mistakes in the command line.
+//! The command line: help, version and invalid arguments.
 
 use crate::process::{command, run};
 
 /// `--version` must name the program's version and the PostgreSQL versions it supports.
-/// Runs it and reads the answer.
+/// Runs it and reads the output.
 #[tokio::test]
 async fn version_names_the_program_and_the_supported_servers() {
     let ended = run(command(&["--version"])).await;
     assert_eq!(ended.status.code(), Some(0));
-    assert!(ended.said.contains(env!("CARGO_PKG_VERSION")), "{}", ended.said);
-    assert!(ended.said.contains("PostgreSQL 14 to 18"), "{}", ended.said);
+    assert!(ended.output.contains(env!("CARGO_PKG_VERSION")), "{}", ended.output);
+    assert!(ended.output.contains("PostgreSQL 14 to 18"), "{}", ended.output);
 }
 
 /// Help must exist for every command, with examples, and must not show the URL that is in the environment.
@@ -21,13 +21,13 @@ async fn help_has_examples_and_hides_urls() {
         help.env("DATABASE_URL", "postgres://ann:hunter2@secret.host/app");
         let ended = run(help).await;
         assert_eq!(ended.status.code(), Some(0), "{name}");
-        assert!(ended.said.contains("Examples:"), "{name}: {}", ended.said);
-        assert!(!ended.said.contains("hunter2") && !ended.said.contains("secret.host"), "{name}: {}", ended.said);
+        assert!(ended.output.contains("Examples:"), "{name}: {}", ended.output);
+        assert!(!ended.output.contains("hunter2") && !ended.output.contains("secret.host"), "{name}: {}", ended.output);
     }
 }
 
-/// A mistake must end with code 2 and name the flag, so that it can be found.
-/// A table of mistakes and what the message has to contain.
+/// An invalid argument must end with code 2 and name the flag.
+/// A table of invalid arguments and what the message must contain.
 #[tokio::test]
 async fn mistakes_name_the_flag() {
     let url = "--database-url=postgres://ann@127.0.0.1:1/app";
@@ -47,13 +47,13 @@ async fn mistakes_name_the_flag() {
     ];
     for (args, expected) in table {
         let ended = run(command(args)).await;
-        assert_eq!(ended.status.code(), Some(2), "{args:?}: {}", ended.said);
-        assert!(ended.said.contains(expected), "{args:?}: {}", ended.said);
+        assert_eq!(ended.status.code(), Some(2), "{args:?}: {}", ended.output);
+        assert!(ended.output.contains(expected), "{args:?}: {}", ended.output);
     }
 }
 
-/// A variable that is set to nothing must mean the same as one that is not set, whatever kind of value it takes.
-/// All of them at once; the commands then lack their database and nothing else.
+/// An empty variable must count as unset, whatever kind of value it takes.
+/// All of them at once; the only error is then the missing database.
 #[tokio::test]
 async fn empty_variables_count_as_unset() {
     for mut command in [command(&["serve"]), command(&["durable", "import", "--from", "x"])] {
@@ -61,12 +61,12 @@ async fn empty_variables_count_as_unset() {
             command.env(key.env, "");
         }
         let ended = run(command).await;
-        assert_eq!(ended.status.code(), Some(2), "{}", ended.said);
-        assert!(ended.said.contains("error: no database"), "{}", ended.said);
+        assert_eq!(ended.status.code(), Some(2), "{}", ended.output);
+        assert!(ended.output.contains("error: no database"), "{}", ended.output);
     }
 }
 
-/// A password must not be printed whatever is wrong with the way it was given.
+/// A password must never be printed, even if its setting is invalid.
 /// URLs with a password in wrong places, in wrong forms and to a closed port; the output is searched.
 #[tokio::test]
 async fn a_password_is_never_printed() {
@@ -90,7 +90,7 @@ async fn a_password_is_never_printed() {
         let shown = format!("{:?}", command.as_std());
         let ended = run(command).await;
         assert_ne!(ended.status.code(), Some(0), "{shown}");
-        assert!(!ended.said.contains("hunter2"), "{shown}: {}", ended.said);
-        assert!(!ended.said.is_empty(), "{shown}");
+        assert!(!ended.output.contains("hunter2"), "{shown}: {}", ended.output);
+        assert!(!ended.output.is_empty(), "{shown}");
     }
 }

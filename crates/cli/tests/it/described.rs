@@ -1,4 +1,4 @@
-//! The document of a server, and whether what it answers is what the document says.
+//! The OpenAPI document of a server, and a check of responses against it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -7,17 +7,17 @@ use serde_json::Value;
 
 use crate::http::{Answer, get};
 
-/// A document. Cheap to clone.
+/// An OpenAPI document. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Document(Arc<Value>);
 
 impl Document {
-    /// That of a server.
+    /// The document of a server.
     pub(crate) async fn of(address: SocketAddr) -> Document {
         Document(Arc::new(get(address, "/openapi.json").await.json()))
     }
 
-    /// An answer to a request must be one that the document describes, in every key.
+    /// Checks that the document describes a response, with every key.
     pub(crate) fn check(&self, method: &str, path: &str, answer: &Answer) {
         let path = path.split('?').next().unwrap_or(path);
         let operation = &self.route(path)[method.to_lowercase()];
@@ -33,7 +33,7 @@ impl Document {
         }
     }
 
-    /// What is said of a path; of several that it could be the one with the fewest names left open.
+    /// The description of a path; if several match, the one with the fewest parameters.
     fn route(&self, path: &str) -> &Value {
         let parts: Vec<&str> = path.split('/').collect();
         let is_name = |part: &str| part.starts_with('{');
@@ -47,7 +47,7 @@ impl Document {
     }
 }
 
-/// The schema that is meant, wherever it is.
+/// The schema itself, after following references.
 fn resolved<'a>(document: &'a Value, schema: &'a Value) -> &'a Value {
     match schema["$ref"].as_str() {
         Some(name) => document.pointer(name.trim_start_matches('#')).unwrap_or_else(|| panic!("there is no {name}")),
@@ -55,14 +55,15 @@ fn resolved<'a>(document: &'a Value, schema: &'a Value) -> &'a Value {
     }
 }
 
-/// The keys that a schema knows.
+/// The keys that a schema allows.
 fn known<'a>(document: &'a Value, schema: &'a Value) -> Vec<&'a str> {
     let schema = resolved(document, schema);
     let parts = schema["allOf"].as_array().into_iter().flatten().flat_map(|part| known(document, part));
     schema["properties"].as_object().into_iter().flatten().map(|(key, _)| key.as_str()).chain(parts).collect()
 }
 
-/// Whether a value is what a schema says, as far as this document uses schemas: every key is described, and every required one is there.
+/// Checks a value against a schema, as far as this document uses schemas: every key is described, and every required
+/// key is present.
 pub(crate) fn fits(document: &Value, schema: &Value, value: &Value) -> Result<(), String> {
     let schema = resolved(document, schema);
     let known = known(document, schema);
@@ -74,7 +75,7 @@ pub(crate) fn fits(document: &Value, schema: &Value, value: &Value) -> Result<()
     has(document, schema, value)
 }
 
-/// The same, but for keys that are not described.
+/// The same check without undescribed keys.
 fn has(document: &Value, schema: &Value, value: &Value) -> Result<(), String> {
     let schema = resolved(document, schema);
     for part in schema["allOf"].as_array().into_iter().flatten() {
@@ -98,7 +99,7 @@ fn has(document: &Value, schema: &Value, value: &Value) -> Result<(), String> {
         Value::Array(_) => "array",
         Value::Object(_) => "object",
     };
-    // A payload is any JSON, and described as an object of which nothing is known.
+    // A payload is any JSON; the document describes it as an object without properties.
     let anything = kinds == ["object"] && schema.get("properties").is_none();
     if !anything && !kinds.contains(&kind) {
         return Err(format!("{value} is none of {kinds:?}"));

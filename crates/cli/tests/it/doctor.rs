@@ -1,4 +1,4 @@
-//! `reveille doctor`: broken set-ups, each with the explanation and the fix a newcomer needs.
+//! `reveille doctor`: each broken set-up has an explanation and a fix.
 
 use reveille_pg::testing::{PrivateCluster, TestDb, pooler};
 use tokio::{net::TcpListener, process::Command};
@@ -12,28 +12,28 @@ fn doctor(url: &str) -> Command {
     doctor
 }
 
-/// The test's own server and schema, looked at through `url`.
+/// The doctor for the test's own schema, reached through `url`.
 fn doctor_of(db: &TestDb, url: &str) -> Command {
     let mut doctor = doctor(url);
     doctor.env("REVEILLE_SCHEMA", db.schema().name());
     doctor
 }
 
-/// The finding that starts with `start` must be there, with `words` in it or in its fix.
+/// Checks that there is a finding that starts with `start`, with `words` in it or in its fix.
 fn assert_finding(ended: &Ended, start: &str, words: &[&str]) {
-    let mut lines = ended.said.lines().skip_while(|line| !line.starts_with(start));
-    let line = lines.next().unwrap_or_else(|| panic!("no {start:?} in\n{}", ended.said));
+    let mut lines = ended.output.lines().skip_while(|line| !line.starts_with(start));
+    let line = lines.next().unwrap_or_else(|| panic!("no {start:?} in\n{}", ended.output));
     let fix = lines.next().filter(|next| next.trim_start().starts_with("fix:")).unwrap_or_default();
     for word in words {
         assert!(line.contains(word) || fix.contains(word), "no {word:?} in {line}\n{fix}");
     }
 }
 
-/// The same, in a report that must end with code 1.
+/// The same for a report that ends with code 1.
 fn assert_broken(ended: &Ended, start: &str, words: &[&str]) {
-    assert_eq!(ended.status.code(), Some(1), "{}", ended.said);
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.output);
     assert_finding(ended, start, words);
-    assert!(ended.said.contains("fix: "), "{}", ended.said);
+    assert!(ended.output.contains("fix: "), "{}", ended.output);
 }
 
 /// `url` with another user and password, host and port, or database.
@@ -57,11 +57,10 @@ impl Url {
     }
 }
 
-/// A healthy set-up must be called that, with code 0 and nothing changed: the schema that does not exist yet is still missing
-/// afterwards.
-/// Looks at the test server before and after.
+/// A healthy set-up must be reported as such, with code 0 and without changes: a schema that does not exist is still
+/// missing afterwards. Reads the test server before and after.
 #[tokio::test]
-async fn a_healthy_database_is_well_and_stays_untouched() {
+async fn a_healthy_database_passes_and_is_not_changed() {
     let db = TestDb::new().await;
     let count = || async {
         let sql = "select count(*) from pg_class c join pg_namespace n on n.oid = c.relnamespace where n.nspname = $1";
@@ -73,15 +72,15 @@ async fn a_healthy_database_is_well_and_stays_untouched() {
     };
     let before = count().await;
     let ended = run(doctor_of(&db, db.url())).await;
-    assert_eq!(ended.status.code(), Some(0), "{}", ended.said);
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.output);
     for start in ["ok    login", "ok    version", "ok    writable", "ok    privileges", "ok    notifications"] {
         assert_finding(&ended, start, &[]);
     }
     assert_eq!(count().await, before);
 }
 
-/// Without a URL and without PostgreSQL's programs the doctor must say how to get them.
-/// The programs are looked for in an empty directory.
+/// Without a URL and without PostgreSQL's programs the report must say how to get them.
+/// The programs are searched in an empty directory.
 #[tokio::test]
 async fn missing_programs_are_explained() {
     let empty = std::env::temp_dir().join(format!("reveille empty {}", std::process::id()));
@@ -93,8 +92,8 @@ async fn missing_programs_are_explained() {
     assert_broken(&ended, "fail  PostgreSQL programs", &["reveille empty", "initdb", "--pg-bin"]);
 }
 
-/// A URL that is none must be explained without being quoted.
-/// A table of mistakes people make.
+/// An invalid URL must be explained without being quoted.
+/// A table of common mistakes.
 #[tokio::test]
 async fn wrong_urls_are_explained_and_not_quoted() {
     for url in [
@@ -106,14 +105,14 @@ async fn wrong_urls_are_explained_and_not_quoted() {
     ] {
         let ended = run(doctor(url)).await;
         assert_broken(&ended, "fail  URL", &["DATABASE_URL", "postgres://user:password@host:5432/database"]);
-        assert!(!ended.said.contains("er2"), "{url}: {}", ended.said);
+        assert!(!ended.output.contains("er2"), "{url}: {}", ended.output);
     }
 }
 
-/// A host that does not exist and a port where nothing listens must be told apart.
-/// A name that is reserved for not existing, and a port that was free a moment ago.
+/// An unknown host and a closed port must be reported as different problems.
+/// A name that is reserved as nonexistent, and a port that was free just before.
 #[tokio::test]
-async fn wrong_hosts_and_ports_are_told_apart() {
+async fn unknown_hosts_and_closed_ports_are_distinguished() {
     let ended = run(doctor("postgres://ann:hunter2@no-such-host.invalid/app")).await;
     assert_broken(&ended, "fail  address", &["no-such-host.invalid", "spelling"]);
 
@@ -122,14 +121,14 @@ async fn wrong_hosts_and_ports_are_told_apart() {
     assert_broken(&ended, "fail  address", &[&format!("nothing listens on its port {port}"), "start PostgreSQL"]);
 }
 
-/// A port where something else than PostgreSQL listens must not end in silence.
+/// A port where another program listens must be reported.
 /// A listener that closes every connection.
 #[tokio::test]
-async fn a_stranger_at_the_port_is_explained() {
-    let stranger = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-    let address = stranger.local_addr().expect("bound");
+async fn another_program_at_the_port_is_explained() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("bound");
     let closing = tokio::spawn(async move {
-        while let Ok((stream, _)) = stranger.accept().await {
+        while let Ok((stream, _)) = listener.accept().await {
             drop(stream);
         }
     });
@@ -150,7 +149,7 @@ async fn refused_logins_are_explained() {
 
     let ended = run(doctor(&format!("{user}:hunter2@{rest}"))).await;
     assert_broken(&ended, "fail  login", &["refused the user or the password", "alter role"]);
-    assert!(!ended.said.contains("hunter2"), "{}", ended.said);
+    assert!(!ended.output.contains("hunter2"), "{}", ended.output);
 
     let ended = run(doctor(&format!("{login}@{server}/no_such_database"))).await;
     assert_broken(&ended, "fail  login", &["no such database", "createdb"]);
@@ -159,20 +158,20 @@ async fn refused_logins_are_explained() {
     assert_broken(&ended, "fail  login", &["encrypted connection", "sslmode"]);
 }
 
-/// A standby must be recognised, with the way to follow the primary.
-/// A real one, named alone.
+/// A standby must be recognised, and the fix must be a URL that follows the primary.
+/// A real standby is the only host in the URL.
 #[tokio::test]
 async fn a_standby_is_recognised() {
     let Some(primary) = PrivateCluster::start().await else { return };
     let standby = primary.standby().await;
     let ended = run(doctor(standby.url())).await;
-    assert_eq!(ended.status.code(), Some(1), "{}", ended.said);
-    assert!(ended.said.contains("separated by commas: reveille follows the primary"), "{}", ended.said);
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.output);
+    assert!(ended.output.contains("separated by commas: reveille follows the primary"), "{}", ended.output);
 }
 
-/// A user who may not make the schema must be told what to ask for; one who may only use a schema that lacks nothing is merely
-/// warned.
-/// A login role without any rights, made for the test; then the schema is migrated and the role may use it.
+/// A user without the right to create the schema must get the missing grant; one who may only use an up-to-date schema
+/// gets a warning.
+/// A login role without any rights, created by the test; then the schema is migrated and the role may use it.
 #[tokio::test]
 async fn missing_privileges_are_explained() {
     let db = TestDb::new().await;
@@ -182,7 +181,7 @@ async fn missing_privileges_are_explained() {
     sqlx::raw_sql(sqlx::AssertSqlSafe(make)).execute(&mut superuser).await.expect("a role");
     let url = Url { login: format!("{role}:hunter2"), ..Url::of(&db) };
     let mut missing = doctor(&url.text());
-    missing.env("REVEILLE_SCHEMA", "nobody_may_make_this");
+    missing.env("REVEILLE_SCHEMA", "not_allowed");
     let missing = run(missing).await;
     let existing = run(doctor_of(&db, &url.text())).await;
     let mut migrate = command(&["migrate"]);
@@ -195,34 +194,34 @@ async fn missing_privileges_are_explained() {
     let using = run(doctor_of(&db, &url.text())).await;
     let drop = format!("drop owned by {role}; drop role {role}");
     sqlx::raw_sql(sqlx::AssertSqlSafe(drop)).execute(&mut superuser).await.expect("dropped");
-    assert_broken(&missing, "fail  privileges", &["nobody_may_make_this", "create schema"]);
-    assert_broken(&existing, "fail  privileges", &["may not make tables", "grant usage, create"]);
-    assert_eq!(using.status.code(), Some(0), "{}", using.said);
-    assert_finding(&using, "warn  privileges", &["may not make tables", "reveille migrate"]);
+    assert_broken(&missing, "fail  privileges", &["not_allowed", "create schema"]);
+    assert_broken(&existing, "fail  privileges", &["may not create tables", "grant usage, create"]);
+    assert_eq!(using.status.code(), Some(0), "{}", using.output);
+    assert_finding(&using, "warn  privileges", &["may not create tables", "reveille migrate"]);
 }
 
-/// Through a transaction-mode pooler the doctor must say what gets lost and how to say so; told of the pooler it must ask for the
-/// direct URL; with both it must be content; and a direct URL that leads through the pooler too must be found out.
-/// A real PgBouncer.
+/// Behind a transaction-mode pooler the report must say what does not work and how to configure it: without --pooler a
+/// failure, with --pooler a warning that asks for the direct URL, with both no finding. A direct URL through the pooler
+/// must be detected, too. A real PgBouncer.
 #[tokio::test]
-async fn a_pooler_is_found_and_explained() {
+async fn an_unconfigured_pooler_is_detected() {
     let db = TestDb::new().await;
     let Some(pooler) = pooler(&db).await else { return };
 
-    let untold = run(doctor_of(&db, pooler.url())).await;
-    assert_broken(&untold, "fail  pooler", &["--pooler", "--direct-url"]);
+    let unconfigured = run(doctor_of(&db, pooler.url())).await;
+    assert_broken(&unconfigured, "fail  pooler", &["--pooler", "--direct-url"]);
 
-    let mut told = doctor_of(&db, pooler.url());
-    told.env("REVEILLE_POOLER", "true");
-    let told = run(told).await;
-    assert_eq!(told.status.code(), Some(0), "{}", told.said);
-    assert_finding(&told, "ok    prepared statements", &[]);
-    assert_finding(&told, "warn  notifications", &["polls", "--direct-url"]);
+    let mut configured = doctor_of(&db, pooler.url());
+    configured.env("REVEILLE_POOLER", "true");
+    let configured = run(configured).await;
+    assert_eq!(configured.status.code(), Some(0), "{}", configured.output);
+    assert_finding(&configured, "ok    prepared statements", &[]);
+    assert_finding(&configured, "warn  notifications", &["polls", "--direct-url"]);
 
     let mut direct = doctor_of(&db, pooler.url());
     direct.env("REVEILLE_POOLER", "true").env("REVEILLE_DIRECT_URL", db.url());
     let direct = run(direct).await;
-    assert_eq!(direct.status.code(), Some(0), "{}", direct.said);
+    assert_eq!(direct.status.code(), Some(0), "{}", direct.output);
     assert_finding(&direct, "ok    notifications", &[]);
 
     let mut indirect = doctor_of(&db, pooler.url());
@@ -238,29 +237,29 @@ async fn doctor_of_dir(dir: &DataDir) -> Ended {
     run(doctor).await
 }
 
-/// What keeps `up` from using a directory must be found without `up`, and a good one must be left as it was.
-/// One that does not exist, one that belongs to something else, one below a file.
+/// A directory that `up` could not use must be reported without running `up`, and a usable one must not be changed.
+/// One that does not exist, one with other files, one below a file.
 #[tokio::test]
-async fn data_directories_are_judged_as_up_would() {
+async fn unusable_data_directories_are_reported() {
     let Some(dir) = DataDir::new() else { return };
     let missing = doctor_of_dir(&dir).await;
-    assert_finding(&missing, "ok    data directory", &["will be made"]);
+    assert_finding(&missing, "ok    data directory", &["will be created"]);
     assert!(!dir.path().exists());
 
     std::fs::create_dir(dir.path()).expect("made");
     assert_finding(&doctor_of_dir(&dir).await, "ok    data directory", &[]);
-    assert_eq!(std::fs::read_dir(dir.path()).expect("there").count(), 0, "something was left behind");
+    assert_eq!(std::fs::read_dir(dir.path()).expect("there").count(), 0, "a file was left behind");
 
     std::fs::write(dir.path().join("precious"), "mine").expect("written");
-    assert_broken(&doctor_of_dir(&dir).await, "fail  data directory", &["other things", "--data-dir"]);
+    assert_broken(&doctor_of_dir(&dir).await, "fail  data directory", &["other files", "--data-dir"]);
 
     let mut below = command(&["doctor", "--data-dir"]);
     below.arg(dir.path().join("precious/data"));
     assert_broken(&run(below).await, "fail  data directory", &["is a file", "--data-dir"]);
 }
 
-/// A directory in use must be recognised together with its user, and one with data needs the programs that made it.
-/// Looks while `up` runs; then writes another version into the data directory, of which no program exists.
+/// A directory in use must be reported with the process that uses it, and data needs the version that created it.
+/// Checks while `up` runs; then writes another version into the data directory, of which no program exists.
 #[tokio::test]
 async fn a_directory_in_use_and_its_version_are_recognised() {
     let Some(dir) = DataDir::new() else { return };
@@ -268,7 +267,7 @@ async fn a_directory_in_use_and_its_version_are_recognised() {
     reveille.line("Ctrl-C stops both").await;
     let owner = std::fs::read_to_string(dir.path().join("owner")).expect("the owner is written down");
     let busy = doctor_of_dir(&dir).await;
-    assert_eq!(busy.status.code(), Some(0), "{}", busy.said);
+    assert_eq!(busy.status.code(), Some(0), "{}", busy.output);
     assert_finding(&busy, "warn  data directory", &[owner.trim(), "runs on"]);
     reveille.signal("INT").await;
     assert_eq!(reveille.ended().await.status.code(), Some(0));

@@ -14,44 +14,44 @@ fn on(dir: &DataDir, args: &[&str]) -> Command {
     command
 }
 
-/// Runs it; the code must be `code`. Returns what was said.
+/// Runs it, checks its exit code, and returns its output.
 async fn expect(command: Command, code: i32) -> String {
     let ended = run(command).await;
-    assert_eq!(ended.status.code(), Some(code), "{}", ended.said);
-    ended.said
+    assert_eq!(ended.status.code(), Some(code), "{}", ended.output);
+    ended.output
 }
 
-/// `down` must refuse while `up` runs, stop what a killed `up` left behind, and find nothing the second time.
-/// Kills `up` with SIGKILL in between. A directory that was never used is not made.
+/// `down` must fail while `up` runs, stop what a killed `up` left running, and find nothing the second time.
+/// Kills `up` with SIGKILL in between. A directory that was never used is not created.
 #[tokio::test]
 async fn down_stops_what_a_killed_up_left_running() {
     let Some(dir) = DataDir::new() else { return };
-    let said = expect(on(&dir, &["down"]), 0).await;
-    assert!(said.contains("nothing to stop") && !dir.path().exists(), "{said}");
+    let output = expect(on(&dir, &["down"]), 0).await;
+    assert!(output.contains("nothing to stop") && !dir.path().exists(), "{output}");
 
     let reveille = Reveille::start(up(&dir).await);
     reveille.line("Ctrl-C stops both").await;
-    let said = expect(on(&dir, &["down"]), 1).await;
-    assert!(said.contains(&format!("(process {})", reveille.pid())), "{said}");
+    let output = expect(on(&dir, &["down"]), 1).await;
+    assert!(output.contains(&format!("(process {})", reveille.pid())), "{output}");
     let postgres = dir.postgres().expect("PostgreSQL runs");
 
     reveille.signal("KILL").await;
     reveille.ended().await;
     assert!(runs(postgres).await, "PostgreSQL went with its owner");
-    let said = expect(on(&dir, &["down"]), 0).await;
-    assert!(said.contains(&format!("stopped PostgreSQL (process {postgres})")), "{said}");
+    let output = expect(on(&dir, &["down"]), 0).await;
+    assert!(output.contains(&format!("stopped PostgreSQL (process {postgres})")), "{output}");
     assert!(!runs(postgres).await && dir.postgres().is_none());
     assert!(expect(on(&dir, &["down"]), 0).await.contains("no PostgreSQL runs in"));
 }
 
-/// `psql` must run psql on the private PostgreSQL with whatever arguments it is given; without psql it must say so and give the
-/// address, and without PostgreSQL how to start it.
-/// Asks for the tables that `up` has made; then once more with a folder of programs that lacks psql.
+/// `psql` must run psql on the private PostgreSQL with the given arguments; without psql it must print the address, and
+/// without PostgreSQL how to start it.
+/// Lists the tables that `up` has created; then again with a folder of programs without psql.
 #[tokio::test]
 async fn psql_opens_the_private_postgresql() {
     let Some(dir) = DataDir::new() else { return };
-    let said = expect(on(&dir, &["psql"]), 1).await;
-    assert!(said.contains("reveille up"), "{said}");
+    let output = expect(on(&dir, &["psql"]), 1).await;
+    assert!(output.contains("reveille up"), "{output}");
 
     let start = up(&dir).await;
     let programs = start.as_std().get_envs().find(|(name, _)| *name == "REVEILLE_PG_BIN").and_then(|it| it.1);
@@ -64,9 +64,9 @@ async fn psql_opens_the_private_postgresql() {
     let pg_bin = ["--pg-bin", programs.to_str().expect("a plain path")];
     if programs.join("psql").is_file() {
         let query = "select 'tables: ' || (count(*) > 0) from reveille.migration";
-        let said = expect(on(&dir, &["psql", pg_bin[0], pg_bin[1], "-AtXc", query]), 0).await;
-        assert!(said.contains("tables: true"), "{said}");
-        // What psql says is what the command says.
+        let output = expect(on(&dir, &["psql", pg_bin[0], pg_bin[1], "-AtXc", query]), 0).await;
+        assert!(output.contains("tables: true"), "{output}");
+        // The output of psql is the output of the command.
         expect(on(&dir, &["psql", pg_bin[0], pg_bin[1], "-X", "-c", "select from nowhere"]), 1).await;
     }
 
@@ -75,8 +75,8 @@ async fn psql_opens_the_private_postgresql() {
     for program in ["initdb", "pg_ctl", "postgres"] {
         symlink(programs.join(program), without.join(program)).expect("linked");
     }
-    let said = expect(on(&dir, &["psql", "--pg-bin", without.to_str().expect("a plain path")]), 1).await;
+    let output = expect(on(&dir, &["psql", "--pg-bin", without.to_str().expect("a plain path")]), 1).await;
     fs::remove_dir_all(&without).expect("removed");
-    assert!(said.contains("psql is not installed") && said.contains("postgres://reveille:"), "{said}");
+    assert!(output.contains("psql is not installed") && output.contains("postgres://reveille:"), "{output}");
     stop(reveille).await;
 }

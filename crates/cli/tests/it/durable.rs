@@ -5,9 +5,9 @@ use tokio::process::Command;
 
 use crate::process::{command, run};
 
-/// A schema as duroxide-pg leaves it.
+/// A schema of duroxide-pg.
 const DUROXIDE_PG: &str = include_str!("../../../durable/tests/it/duroxide_pg.sql");
-/// What it holds.
+/// What it contains.
 const HELD: &str = "11 instances, 13 executions, 146 events, 6 messages, 2 activities, 1 sessions, 5 keys";
 
 async fn duroxide_pg() -> TestDb {
@@ -23,17 +23,17 @@ fn import(from: &TestDb, flags: &[&str]) -> Command {
     import
 }
 
-/// Runs it; the code must be `code`. Returns what was said.
+/// Runs it, checks its exit code, and returns its output.
 async fn expect(command: Command, code: i32) -> String {
     let ended = run(command).await;
-    assert_eq!(ended.status.code(), Some(code), "{}", ended.said);
-    ended.said
+    assert_eq!(ended.status.code(), Some(code), "{}", ended.output);
+    ended.output
 }
 
-/// A dry run must count and make nothing; the import must carry that much; a second one must find nothing to do.
-/// Runs the commands in that order; the target is named once by its own flag and once by the schema's.
+/// A dry run must count and change nothing; the import must report the same counts; a second import must find nothing
+/// to do. The target is named once by its own flag and once by the schema's.
 #[tokio::test]
-async fn importing_does_what_the_dry_run_said() {
+async fn importing_does_what_the_dry_run_reported() {
     let (old, new) = (duroxide_pg().await, TestDb::new().await);
     let to = ["--to", new.schema().name()];
     let tables = "select count(*) from pg_tables where schemaname = $1";
@@ -43,7 +43,7 @@ async fn importing_does_what_the_dry_run_said() {
     };
 
     let planned = expect(import(&old, &[to[0], to[1], "--dry-run"]), 0).await;
-    assert!(planned.contains(HELD) && planned.contains("nothing stands in the way"), "{planned}");
+    assert!(planned.contains(HELD) && planned.contains("it can be imported"), "{planned}");
     assert_eq!(tables().await, 0);
 
     let done = expect(import(&old, &to), 0).await;
@@ -55,21 +55,21 @@ async fn importing_does_what_the_dry_run_said() {
     assert!(again.contains(HELD), "{again}");
 }
 
-/// A refusal must end with code 1 and the reason, and not with advice about the database, which is well.
+/// A rejected import must end with code 1 and the reason, without advice about the database, which is healthy.
 /// A runtime of duroxide-pg still has a lease; the target is the source; the target is another schema of duroxide-pg.
 #[tokio::test]
-async fn a_refused_import_says_why() {
+async fn a_rejected_import_names_the_reason() {
     let (old, new) = (duroxide_pg().await, TestDb::new().await);
     let lease = "update {schema}.instance_locks set locked_until = (extract(epoch from now()) * 1000)::bigint + 60000";
     sqlx::raw_sql(old.schema().sql(lease)).execute(old.database().pool()).await.expect("leased");
     for flags in [&["--to", new.schema().name()][..], &["--to", new.schema().name(), "--dry-run"]] {
-        let said = expect(import(&old, flags), 1).await;
-        assert!(said.contains("1 turns") && said.contains("stop every runtime"), "{said}");
-        assert!(!said.contains("doctor"), "{said}");
+        let output = expect(import(&old, flags), 1).await;
+        assert!(output.contains("1 turns") && output.contains("stop every runtime"), "{output}");
+        assert!(!output.contains("doctor"), "{output}");
     }
-    let said = expect(import(&old, &["--to", old.schema().name()]), 1).await;
-    assert!(said.contains("source and the target"), "{said}");
+    let output = expect(import(&old, &["--to", old.schema().name()]), 1).await;
+    assert!(output.contains("source and the target"), "{output}");
     sqlx::raw_sql(new.schema().sql(DUROXIDE_PG)).execute(new.database().pool()).await.expect("made");
-    let said = expect(import(&new, &["--to", old.schema().name()]), 1).await;
-    assert!(said.contains("into a new schema"), "{said}");
+    let output = expect(import(&new, &["--to", old.schema().name()]), 1).await;
+    assert!(output.contains("into a new schema"), "{output}");
 }

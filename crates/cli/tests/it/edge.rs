@@ -1,4 +1,5 @@
-//! What a client can do to the server before any product hears of it: names, origins, forms, sizes, connections.
+//! Limits of the server that apply before any product handles a request: host names, origins, content types, sizes,
+//! connections.
 
 use std::net::SocketAddr;
 use std::process::Stdio;
@@ -20,15 +21,15 @@ use crate::serve::{ready, serve};
 
 const JSON: &str = "content-type: application/json";
 
-/// A request with all its headers but the last line.
+/// Sends a request with these headers.
 async fn raw(address: SocketAddr, head: &str) -> Answer {
     let text = format!("{head}\r\nconnection: close\r\n\r\n");
     parse(&timeout(PATIENCE, exchange(address, &text)).await.expect("an answer in time").expect("an answer"))
 }
 
 /// A web page must not be able to act through a browser that can reach the server.
-/// What a browser sends for a page: with a name that was made to lead here, with the page's origin, for an image; then bodies of the kinds that a page may
-/// send without asking. The message that all of them are after is still there.
+/// Sends what a browser sends for a page: a host name that resolves to this machine, the page's origin, an image; then
+/// bodies of the content types that a page may send without a preflight request. The message is still there afterwards.
 #[tokio::test]
 async fn a_web_page_cannot_act() {
     let server = Server::with(&["--allowed-hosts", "queue.example,other.example"]).await;
@@ -70,21 +71,21 @@ async fn a_web_page_cannot_act() {
     assert_eq!(data(&server.pop("queue/prey").await), ["1"]);
 }
 
-/// An address that other machines can reach must be refused until a flag says that anyone may do everything.
+/// An address that other machines can reach must be rejected unless a flag allows unauthenticated access.
 /// Both commands that listen, on all addresses; then with the flag.
 #[tokio::test]
-async fn an_address_that_others_can_reach_needs_a_flag() {
+async fn a_non_loopback_address_needs_a_flag() {
     let db = TestDb::new().await;
     for name in ["serve", "up"] {
         for listen in ["0.0.0.0:0", "[::]:0"] {
             let mut command = command(&[name, "--listen", listen]);
             command.env("DATABASE_URL", db.url()).env("REVEILLE_SCHEMA", db.schema().name());
             let ended = run(command).await;
-            assert_eq!(ended.status.code(), Some(2), "{}", ended.said);
+            assert_eq!(ended.status.code(), Some(2), "{}", ended.output);
             assert!(
-                ended.said.contains("--allow-unauthenticated") && ended.said.contains("no authentication"),
+                ended.output.contains("--allow-unauthenticated") && ended.output.contains("no authentication"),
                 "{}",
-                ended.said
+                ended.output
             );
         }
     }
@@ -92,7 +93,7 @@ async fn an_address_that_others_can_reach_needs_a_flag() {
     assert_eq!(get(([127, 0, 0, 1], address.port()).into(), "/health/live").await.status, 200);
 }
 
-/// What is nested so deeply that parsing it ends a client's process must be refused wherever a body is read, with the limit.
+/// JSON that is nested so deeply that parsing it could crash a client must be rejected in every body, with the limit.
 /// A hundred thousand levels to routes that keep payloads as text, routes that parse, and templates in both forms.
 #[tokio::test]
 async fn deeply_nested_bodies_are_refused() {
@@ -126,7 +127,8 @@ async fn deeply_nested_bodies_are_refused() {
     assert_eq!(server.pop("queue/deep").await["messages"][0]["data"].to_string(), most);
 }
 
-/// A push, an ack or a transaction of more elements than the limit must be refused with it, before all of them are in memory.
+/// A push, an ack or a transaction with too many elements must be rejected with the limit, before all of them are in
+/// memory.
 #[tokio::test]
 async fn lists_beyond_their_limit_are_refused() {
     let server = Server::start().await;
@@ -148,9 +150,9 @@ async fn lists_beyond_their_limit_are_refused() {
     assert_eq!(server.get("resources/queues/q").await.status, 404);
 }
 
-/// Clients that announce large bodies and send nothing of them must take nothing from others; waiting workers must not either, however their bodies
-/// came.
-/// A hundred that announce, and a hundred workers whose claims came in pieces of unknown length; then the largest body is read.
+/// Clients that announce large bodies and send none of it must not take memory from others, and neither must waiting
+/// workers, however their bodies were sent.
+/// A hundred clients that announce, and a hundred workers whose claims came chunked; then the largest body is read.
 #[tokio::test]
 async fn announced_bodies_and_waiting_workers_take_no_memory() {
     const CLIENTS: usize = 100;
@@ -179,8 +181,9 @@ async fn announced_bodies_and_waiting_workers_take_no_memory() {
     assert_eq!(answer.status, 201, "{answer:?}");
 }
 
-/// Whatever is sent at once, the server must stay under the memory that its documentation promises, and go on.
-/// Bodies of ten megabytes: pushes of tiny items, plain and compressed, and contexts of tiny values; and contexts of as many objects as are allowed.
+/// Whatever is sent concurrently, the server must stay below the memory that its documentation promises.
+/// Bodies of ten megabytes: pushes of tiny items, plain and compressed, and contexts of tiny values; and contexts of as
+/// many objects as are allowed.
 #[tokio::test]
 async fn memory_stays_under_the_documented_bound() {
     const PROMISED: u64 = 1 << 30;
@@ -194,7 +197,7 @@ async fn memory_stays_under_the_documented_bound() {
     std::io::Write::write_all(&mut packed, &tiny).expect("packed");
     let packed = packed.finish().expect("packed");
     let task = r#"{"namespace":"n","name":"t","version":"1.0.0","context":["#;
-    // Path, headers, body, how many of them, and what is answered.
+    // Path, headers, body, their number, and the accepted statuses.
     type Kind = (&'static str, &'static [&'static str], Vec<u8>, usize, u16);
     let kinds: [Kind; 4] = [
         ("/api/v1/push", &[JSON], tiny, 4, 400),
@@ -208,7 +211,8 @@ async fn memory_stays_under_the_documented_bound() {
         for _ in 0..count {
             let body = Arc::clone(&body);
             sent.spawn(async move {
-                // On a slow machine there may be no room in time, and a client that is refused in the middle of a body may not read the answer.
+                // On a slow machine memory may not become free in time, and a client that is rejected in the middle of
+                // a body may not read the response.
                 let status =
                     crate::http::try_send(address, "POST", path, headers, &body).await.map(|answer| answer.status);
                 assert!(
@@ -236,15 +240,16 @@ fn small(db: &TestDb) -> Command {
     shell
 }
 
-/// Connections that say nothing must not keep anybody out, and when all are busy, health must still be told.
-/// Of a server with places for 64, twice as many connections are opened and left alone; then all places of a peer are taken by pops that wait.
+/// Idle connections must not block other clients, and when all connections are busy, health must still be served.
+/// Opens twice as many connections as the server allows, and leaves them idle; then waiting pops occupy all connections
+/// of one peer.
 #[tokio::test]
-async fn idle_connections_keep_nobody_out() {
+async fn idle_connections_do_not_block_other_clients() {
     let db = TestDb::new().await;
     let (reveille, address) = ready(small(&db)).await;
     let mut silent = Vec::new();
     for number in 0..116 {
-        // The second half finds connections that have been silent for long enough.
+        // The second half finds connections that have been idle for long enough.
         if number == 58 {
             tokio::time::sleep(Duration::from_millis(300)).await;
         }
@@ -257,12 +262,12 @@ async fn idle_connections_keep_nobody_out() {
     let warned = reveille.line("connection limit reached").await;
     assert!(warned.contains("limit=64"), "{warned}");
 
-    // One peer may have nine tenths of the places.
+    // One peer may have nine tenths of the connections.
     let mut waiting = JoinSet::new();
     for number in 0..58 {
         let path = format!("/api/v1/pop/queue/q?wait=true&timeout=600000&consumerGroup=g{number}");
         waiting.spawn(async move {
-            // As a client does: a place may be held for a moment longer by a connection that was opened late.
+            // Retried, as a client does: a connection that was opened late may be closed a little later.
             loop {
                 let answer = get(address, &path).await;
                 if answer.status != 503 {

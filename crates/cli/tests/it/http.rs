@@ -1,4 +1,4 @@
-//! A client of HTTP/1.1, as small as the tests need it.
+//! A small HTTP/1.1 client.
 
 use std::net::SocketAddr;
 
@@ -60,7 +60,7 @@ pub(crate) async fn get(address: SocketAddr, path: &str) -> Answer {
     request(address, "GET", path).await
 }
 
-/// Asks for `path` until `wanted` likes the answer. Asking again and again is all that an outsider can do.
+/// Requests `path` until `wanted` accepts the response.
 pub(crate) async fn eventually(address: SocketAddr, path: &str, wanted: impl Fn(&Answer) -> bool) -> Answer {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -82,7 +82,7 @@ pub(crate) async fn exchange(address: SocketAddr, text: impl AsRef<[u8]>) -> std
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
-/// Takes an answer with a plain body apart.
+/// Parses a response with a plain body.
 pub(crate) fn parse(text: &str) -> Answer {
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("not an answer: {text:?}"));
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
@@ -93,10 +93,10 @@ pub(crate) fn parse(text: &str) -> Answer {
     }
 }
 
-/// A refusal: this status, and a sentence that says so.
-pub(crate) fn assert_refused(answer: &Answer, status: u16, said: &str) {
+/// Checks an error response: its status, and a part of its message.
+pub(crate) fn assert_refused(answer: &Answer, status: u16, message: &str) {
     assert_eq!(answer.status, status, "{answer:?}");
     assert!(answer.headers.contains("content-type: application/json"), "{answer:?}");
     let error = answer.json()["error"].as_str().map(str::to_owned).unwrap_or_default();
-    assert!(error.contains(said), "{said:?} is not in {error:?}");
+    assert!(error.contains(message), "{message:?} is not in {error:?}");
 }

@@ -1,4 +1,4 @@
-//! What a server that has nothing to do asks of the database: nothing.
+//! An idle server sends no statements to the database.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use crate::http::{get, send};
 use crate::process::PATIENCE;
 use crate::serve::{quiet, ready, serve};
 
-/// How long silence has to last: many times the intervals below.
+/// How long no statement may be sent: many times the intervals below.
 const WINDOW: Duration = Duration::from_secs(3);
-/// Housekeeping may run this often, so that the window holds as many occasions as a quarter of an hour does by default.
+/// The interval of maintenance, so that the window has as many occasions as a quarter of an hour has by default.
 const OFTEN: [&str; 4] = ["--retention-interval", "200", "--eviction-interval", "200"];
 const JSON: &str = "content-type: application/json";
 
-/// Waits for a window in which the role sends no statement, while the server's metrics are asked for again and again.
+/// Waits for a window in which the role sends no statement, while the server's metrics are requested repeatedly.
 async fn falls_silent(role: &CountingRole, address: std::net::SocketAddr) {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -35,9 +35,10 @@ async fn falls_silent(role: &CountingRole, address: std::net::SocketAddr) {
     }
 }
 
-/// A whole server that has nothing to do sends no statement, whether or not it has worked before and although it is scraped.
-/// The server counts the statements of the role it logs in as. Its housekeeping may run five times a second, so silence is due to
-/// there being nothing to do and not to a long interval. Work in between shows that the statements of this role are counted.
+/// An idle server must send no statement, whether or not it has worked before, and although it is scraped.
+/// The database counts the statements of the role that the server logs in with. Maintenance may run five times a
+/// second, so that a long interval is not the reason. Work in between shows that the statements of this role are
+/// counted.
 #[tokio::test]
 async fn an_idle_server_sends_no_statement() {
     let db = TestDb::new().await;

@@ -1,4 +1,4 @@
-//! `reveille migrate`: looking first, doing it, doing it by hand.
+//! `reveille migrate`: dry run, migration, and applying the dump by hand.
 
 use reveille_pg::testing::TestDb;
 use tokio::process::Command;
@@ -12,18 +12,17 @@ fn migrate(db: &TestDb, flags: &[&str]) -> Command {
     migrate
 }
 
-/// Runs it; the code must be `code`. Returns what was said.
+/// Runs it, checks its exit code, and returns its output.
 async fn expect(command: Command, code: i32) -> String {
     let ended = run(command).await;
-    assert_eq!(ended.status.code(), Some(code), "{}", ended.said);
-    ended.said
+    assert_eq!(ended.status.code(), Some(code), "{}", ended.output);
+    ended.output
 }
 
-/// A dry run must list what a run then does, and do nothing; verification must fail before and succeed after; a second run must
-/// find nothing to do.
-/// Runs the commands in that order, on a schema with an odd name.
+/// A dry run must list what a run then does, and change nothing; verification must fail before the run and succeed
+/// after it; a second run must find nothing to do. On a schema with an odd name.
 #[tokio::test]
-async fn migrating_does_what_the_dry_run_said() {
+async fn migrating_does_what_the_dry_run_reported() {
     let db = TestDb::with_odd_name().await;
     expect(migrate(&db, &["--verify"]), 1).await;
     let planned = expect(migrate(&db, &["--dry-run"]), 0).await;
@@ -41,7 +40,7 @@ async fn migrating_does_what_the_dry_run_said() {
     assert!(again.contains("is up to date"), "{again}");
 }
 
-/// The dump must need no database, and what it says must be the whole of it.
+/// The dump must need no database and contain the whole schema.
 /// Applies it by hand; verification then succeeds.
 #[tokio::test]
 async fn a_dump_applied_by_hand_is_a_migration() {
@@ -53,14 +52,14 @@ async fn a_dump_applied_by_hand_is_a_migration() {
     expect(migrate(&db, &["--verify"]), 0).await;
 }
 
-/// A schema that a newer binary has made must be left alone, with a reason.
-/// Pretends that there is a migration from the future.
+/// A schema that a newer binary has migrated must not be changed, with a reason.
+/// Inserts a row for a migration that this binary does not know.
 #[tokio::test]
-async fn a_newer_schema_is_left_alone() {
+async fn a_newer_schema_is_not_changed() {
     let db = TestDb::new().await;
     expect(migrate(&db, &[]), 0).await;
     let future = db.schema().sql("update {schema}.migration set number = 1000 where component = 'wake' and number = 1");
     sqlx::raw_sql(future).execute(db.database().pool()).await.expect("pretended");
-    let said = expect(migrate(&db, &[]), 1).await;
-    assert!(said.contains("1000"), "{said}");
+    let output = expect(migrate(&db, &[]), 1).await;
+    assert!(output.contains("1000"), "{output}");
 }

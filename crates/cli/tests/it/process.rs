@@ -1,4 +1,4 @@
-//! A running `reveille`, and what it said.
+//! A running `reveille` and its output.
 
 use std::{
     net::SocketAddr,
@@ -19,7 +19,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-/// How long anything that should happen may take before a test fails: long, because two cores run many tests at once.
+/// How long an expected event may take before a test fails: long, because two cores run many tests at once.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Standard output and standard error.
@@ -31,22 +31,22 @@ const BETWEEN_SIGNALS: Duration = Duration::from_millis(100);
 /// A process under test. Dropping it kills it.
 pub(crate) struct Reveille {
     child: Child,
-    said: Arc<Said>,
+    output: Arc<Output>,
     readers: Vec<JoinHandle<()>>,
 }
 
 /// The lines of both streams, in order of arrival.
 #[derive(Default)]
-struct Said {
+struct Output {
     lines: Mutex<Vec<String>>,
     closed: AtomicUsize,
     more: Notify,
 }
 
-/// How a process ended, and everything it said.
+/// The exit status of a process, and its whole output.
 pub(crate) struct Ended {
     pub(crate) status: ExitStatus,
-    pub(crate) said: String,
+    pub(crate) output: String,
 }
 
 /// The program with `args`, in an environment that configures nothing.
@@ -67,34 +67,36 @@ impl Reveille {
     /// Starts `command`, as made by [`command`].
     pub(crate) fn start(mut command: Command) -> Self {
         let mut child = command.spawn().expect("the program starts");
-        let said = Arc::new(Said::default());
+        let output = Arc::new(Output::default());
         let stdout = child.stdout.take().expect("stdout is piped");
         let stderr = child.stderr.take().expect("stderr is piped");
         let readers =
-            vec![tokio::spawn(read(stdout, Arc::clone(&said))), tokio::spawn(read(stderr, Arc::clone(&said)))];
-        Self { child, said, readers }
+            vec![tokio::spawn(read(stdout, Arc::clone(&output))), tokio::spawn(read(stderr, Arc::clone(&output)))];
+        Self { child, output, readers }
     }
 
-    /// The first line that contains `part`, once it is said.
+    /// The first line that contains `part`, once it is printed.
     pub(crate) async fn line(&self, part: &str) -> String {
         self.lines(part, 1).await
     }
 
-    /// The last of the first `count` lines that contain `part`, once it is said.
+    /// The last of the first `count` lines that contain `part`, once it is printed.
     pub(crate) async fn lines(&self, part: &str, count: usize) -> String {
         let found = async {
             loop {
-                let more = self.said.more.notified();
-                // PollResult at first: what was said before the end counts.
-                let over = self.said.closed.load(Ordering::Acquire) == STREAMS;
-                if let Some(line) = self.said.lines().iter().filter(|line| line.contains(part)).nth(count - 1) {
+                let more = self.output.more.notified();
+                // Checked first: lines printed before the end count.
+                let over = self.output.closed.load(Ordering::Acquire) == STREAMS;
+                if let Some(line) = self.output.lines().iter().filter(|line| line.contains(part)).nth(count - 1) {
                     return line.clone();
                 }
-                assert!(!over, "ended without saying {part:?}, only:\n{}", self.said.text());
+                assert!(!over, "ended without saying {part:?}, only:\n{}", self.output.text());
                 more.await;
             }
         };
-        timeout(PATIENCE, found).await.unwrap_or_else(|_| panic!("never said {part:?}, only:\n{}", self.said.text()))
+        timeout(PATIENCE, found)
+            .await
+            .unwrap_or_else(|_| panic!("never output {part:?}, only:\n{}", self.output.text()))
     }
 
     /// Its process.
@@ -102,19 +104,19 @@ impl Reveille {
         self.child.id().expect("it runs")
     }
 
-    /// The address it listens on, as it said.
+    /// The address it listens on, as it has printed.
     pub(crate) async fn address(&self) -> SocketAddr {
         let line = self.line("http://").await;
         let (_, address) = line.split_once("http://").expect("the line has it");
         address.trim().parse().unwrap_or_else(|_| panic!("{line:?} has no address"))
     }
 
-    /// The memory it has in use, in bytes; `None` where the system does not tell.
+    /// The memory it has in use, in bytes; `None` if the system does not report it.
     pub(crate) fn resident(&self) -> Option<u64> {
         self.memory("VmRSS:")
     }
 
-    /// The most memory it ever had in use, in bytes; `None` where the system does not tell.
+    /// The most memory it ever had in use, in bytes; `None` if the system does not report it.
     pub(crate) fn peak(&self) -> Option<u64> {
         self.memory("VmHWM:")
     }
@@ -130,28 +132,28 @@ impl Reveille {
         signal(self.child.id().expect("it runs"), name).await;
     }
 
-    /// Sends a signal again and again until it has ended.
+    /// Sends a signal repeatedly until the process has ended.
     pub(crate) async fn ended_by_repeating(mut self, name: &str) -> Ended {
         let deadline = Instant::now() + PATIENCE;
         while timeout(BETWEEN_SIGNALS, self.child.wait()).await.is_err() {
-            assert!(Instant::now() < deadline, "did not end:\n{}", self.said.text());
+            assert!(Instant::now() < deadline, "did not end:\n{}", self.output.text());
             self.signal(name).await;
         }
         self.ended().await
     }
 
-    /// Waits for its end.
+    /// Waits until it has ended.
     pub(crate) async fn ended(mut self) -> Ended {
         let status = timeout(PATIENCE, self.child.wait()).await;
-        let status = status.unwrap_or_else(|_| panic!("did not end:\n{}", self.said.text())).expect("it was a child");
+        let status = status.unwrap_or_else(|_| panic!("did not end:\n{}", self.output.text())).expect("it was a child");
         for reader in self.readers.drain(..) {
             reader.await.expect("a reader does not panic");
         }
-        Ended { status, said: self.said.text() }
+        Ended { status, output: self.output.text() }
     }
 }
 
-impl Said {
+impl Output {
     fn lines(&self) -> std::sync::MutexGuard<'_, Vec<String>> {
         self.lines.lock().expect("no reader panics")
     }
@@ -161,14 +163,14 @@ impl Said {
     }
 }
 
-async fn read(stream: impl AsyncRead + Unpin, said: Arc<Said>) {
+async fn read(stream: impl AsyncRead + Unpin, output: Arc<Output>) {
     let mut lines = BufReader::new(stream).lines();
     while let Ok(Some(line)) = lines.next_line().await {
-        said.lines().push(line);
-        said.more.notify_waiters();
+        output.lines().push(line);
+        output.more.notify_waiters();
     }
-    said.closed.fetch_add(1, Ordering::Release);
-    said.more.notify_waiters();
+    output.closed.fetch_add(1, Ordering::Release);
+    output.more.notify_waiters();
 }
 
 /// `reveille up` in `dir` on a free port, with the PostgreSQL that the tests run on.
@@ -193,18 +195,18 @@ pub(crate) async fn run(command: Command) -> Ended {
 
 /// Sends a signal to a process.
 pub(crate) async fn signal(pid: u32, name: &str) {
-    // The shell's own, because the program of that name is not installed everywhere.
+    // The shell's built-in, because the program of that name is not installed everywhere.
     let mut command = Command::new("sh");
     command.args(["-c", "kill -s \"$1\" \"$2\"", "sh", name, &pid.to_string()]);
     let status = command.status().await.expect("sh runs");
     assert!(status.success(), "no process {pid} to send {name} to");
 }
 
-/// Whether a process runs. One that has ended and whose parent has not asked for its status yet does not.
+/// Whether a process runs. A zombie does not.
 pub(crate) async fn runs(pid: u32) -> bool {
     if Path::new("/proc/self/stat").exists() {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        // The name may hold anything; after it comes the state.
+        // The name may contain any character; the state follows it.
         return stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'));
     }
     let output = Command::new("ps").args(["-o", "stat=", "-p", &pid.to_string()]).output().await.expect("ps runs");
@@ -212,19 +214,19 @@ pub(crate) async fn runs(pid: u32) -> bool {
     !state.trim().is_empty() && !state.trim().starts_with('Z')
 }
 
-/// A data directory for `reveille up`. Dropping it kills whatever PostgreSQL is left in it, and removes it.
+/// A data directory for `reveille up`. Dropping it kills a PostgreSQL that is left in it, and removes it.
 pub(crate) struct DataDir(PathBuf);
 
 impl DataDir {
-    /// The name of a new directory, reachable for the user PostgreSQL runs as, with a space in it.
+    /// The name of a new directory, with a space in it, which the user of PostgreSQL can enter.
     ///
-    /// `None`, with a line that the test is skipped, when `DATABASE_URL` says to start no PostgreSQL.
+    /// `None`, with a line that the test is skipped, if `DATABASE_URL` is set.
     pub(crate) fn new() -> Option<Self> {
         if std::env::var_os("DATABASE_URL").is_some_and(|url| !url.is_empty()) {
             return reveille_pg::testing::skip("to start a PostgreSQL, and DATABASE_URL says to start none");
         }
         let unique = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_nanos();
-        // The server names its folder by its real path.
+        // The server reports the real path of its folder.
         let temporary = std::env::temp_dir().canonicalize().expect("a temporary folder");
         Some(Self(temporary.join(format!("reveille up {}-{unique}", std::process::id()))))
     }
@@ -245,7 +247,7 @@ impl Drop for DataDir {
             let pid = pid.to_string();
             let mut command = std::process::Command::new("sh");
             let _ = command.args(["-c", "kill -s QUIT \"$1\"", "sh", &pid]).stderr(Stdio::null()).status();
-            // It leaves when it sees that its directory is gone, too; waiting only keeps it from writing into it meanwhile.
+            // PostgreSQL also exits when its directory is gone; waiting only keeps it from writing into it meanwhile.
             let deadline = std::time::Instant::now() + Duration::from_secs(5);
             while self.postgres().is_some() && std::time::Instant::now() < deadline {
                 std::thread::sleep(Duration::from_millis(10));

@@ -1,4 +1,4 @@
-//! `reveille up` as root: what stays root's, and what does not run as root.
+//! `reveille up` as root: which files belong to root, and which processes do not run as root.
 
 use std::{
     fs,
@@ -13,7 +13,7 @@ use crate::{
     serve::stop,
 };
 
-/// A data directory, if root runs the tests. `None`, with a line that the test is skipped, for anybody else.
+/// A data directory, if root runs the tests. For other users the test is reported as skipped: `None`.
 fn of_root() -> Option<DataDir> {
     let dir = DataDir::new()?;
     match fs::metadata("/proc/self") {
@@ -48,8 +48,8 @@ fn listeners(address: SocketAddr) -> Vec<u32> {
     processes.filter_map(|process| process.file_name().to_string_lossy().parse().ok()).filter(holds).collect()
 }
 
-/// Nothing that reads requests may run as root, from the first answer on.
-/// Looks for the processes that have the address open, and asks the system for their users.
+/// No process that reads requests may run as root, from the first response on.
+/// Finds the processes that have the address open, and reads their users from the system.
 #[tokio::test]
 async fn the_http_server_of_root_is_not_root() {
     let Some(dir) = of_root() else { return };
@@ -71,8 +71,8 @@ async fn the_http_server_of_root_is_not_root() {
     stop(reveille).await;
 }
 
-/// A server whose process ends must take the whole of `up` with it, PostgreSQL included, and say so.
-/// Kills the server's process.
+/// If the server process exits, `up` must stop PostgreSQL, exit, and report the reason.
+/// Kills the server process.
 #[tokio::test]
 async fn the_end_of_the_server_process_ends_up() {
     let Some(dir) = of_root() else { return };
@@ -80,14 +80,14 @@ async fn the_end_of_the_server_process_ends_up() {
     reveille.line("Ctrl-C stops both").await;
     signal(listeners(reveille.address().await)[0], "KILL").await;
     let ended = reveille.ended().await;
-    assert_eq!(ended.status.code(), Some(1), "{}", ended.said);
-    assert!(ended.said.contains("the server process exited with signal: 9"), "{}", ended.said);
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.output);
+    assert!(ended.output.contains("the server process exited with signal: 9"), "{}", ended.output);
     assert_eq!(dir.postgres(), None, "PostgreSQL was left behind");
 }
 
-/// Links that the server's user has put into a directory of an earlier version must not make root write elsewhere.
-/// Makes a directory as earlier versions left it, with a link for the log and one for the owner's file in turn, and starts on it. Without
-/// them it must start.
+/// Links that the server's user has put into the directory of an earlier version must not make root write elsewhere.
+/// Creates a directory as earlier versions left it, with a link for the log or for the owner file, and starts on it.
+/// Without links it must start.
 #[tokio::test]
 async fn links_in_an_old_directory_are_not_followed() {
     let Some(dir) = of_root() else { return };
@@ -112,8 +112,8 @@ async fn links_in_an_old_directory_are_not_followed() {
         give_away();
         let ended = run(up(&dir).await).await;
         assert!(!target.exists(), "root has written through {name}");
-        assert_eq!(ended.status.code(), Some(1), "{}", ended.said);
-        assert!(ended.said.contains(&format!("{} is a link", path.display())), "{}", ended.said);
+        assert_eq!(ended.status.code(), Some(1), "{}", ended.output);
+        assert!(ended.output.contains(&format!("{} is a link", path.display())), "{}", ended.output);
         fs::remove_file(&path).expect("removed");
     }
     give_away();

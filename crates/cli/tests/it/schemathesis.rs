@@ -1,5 +1,5 @@
-//! Routes of the document, tried out by schemathesis: it makes requests from `/openapi.json`, good ones and bad ones, and each answer must be
-//! one that the document describes.
+//! Routes of the OpenAPI document, tested by schemathesis: it generates valid and invalid requests from `/openapi.json`
+//! and checks every response against the document.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -11,29 +11,29 @@ use tokio::time::timeout;
 use crate::http::get;
 use crate::python::python;
 
-/// How long it may take. It takes a third of that on a machine that has other things to do; `.config/nextest.toml` gives it the time.
+/// How long it may take: three times what it takes on a busy machine. `.config/nextest.toml` allows that time.
 const DEADLINE: Duration = Duration::from_secs(300);
 
-/// Tries out the routes of a server whose paths are such, as the folder `schema` of a product's tests says. In the end every one of them must
-/// have been answered with success at least once, because a form that was never answered was never checked.
+/// Tests the routes of a server whose paths match, with the configuration in the folder `schema` of a product's tests.
+/// Every route must have been answered with success at least once, because otherwise its response was never checked.
 pub(crate) async fn try_out(address: SocketAddr, product: &str, paths: &str, environment: &[(&str, &str)]) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it").join(product).join("schema");
     let mut schemathesis = python("schemathesis", "python");
     schemathesis.args(["-m", "schemathesis.cli", "--config-file"]).arg(folder.join("schemathesis.toml"));
     schemathesis.args(["run", &format!("http://{address}/openapi.json"), "--include-path-regex", paths]);
     schemathesis.env("PYTHONPATH", &folder).env("SCHEMATHESIS_HOOKS", "hooks").envs(environment.iter().copied());
-    // It leaves folders of its own where it runs.
+    // It creates folders where it runs.
     schemathesis.current_dir(env!("CARGO_TARGET_TMPDIR"));
     let ended = timeout(DEADLINE, schemathesis.output()).await.expect("it ends in time").expect("it runs");
-    let said = String::from_utf8_lossy(&ended.stdout);
-    assert!(ended.status.success(), "{}\n{said}\n{}", ended.status, String::from_utf8_lossy(&ended.stderr));
+    let output = String::from_utf8_lossy(&ended.stdout);
+    assert!(ended.status.success(), "{}\n{output}\n{}", ended.status, String::from_utf8_lossy(&ended.stderr));
 
     let document = get(address, "/openapi.json").await.json();
     let answered = get(address, "/metrics").await.body;
     let flows = paths == FLOW;
     let tried = routes(&document).filter(|(_, path)| path.starts_with("/v1/") == flows);
     let never: Vec<String> = tried.filter(|route| !has_succeeded(&answered, route)).map(show).collect();
-    assert!(never.is_empty(), "never answered with success: {never:?}\n{said}");
+    assert!(never.is_empty(), "never answered with success: {never:?}\n{output}");
 }
 
 /// The paths of flow, and all others.

@@ -1,4 +1,4 @@
-//! `reveille serve` on a database that exists, and on one that comes and goes.
+//! `reveille serve` on a database that is available, and on one that is not always.
 
 use std::{net::SocketAddr, process::Stdio};
 
@@ -34,24 +34,24 @@ pub(crate) async fn ready(command: Command) -> (Reveille, SocketAddr) {
     (reveille, address)
 }
 
-/// Ends it as a supervisor would; it must leave with code 0.
+/// Stops it as a supervisor would, and checks that it exits with code 0.
 pub(crate) async fn stop(reveille: Reveille) -> String {
     reveille.signal("TERM").await;
     let ended = reveille.ended().await;
-    assert_eq!(ended.status.code(), Some(0), "{}", ended.said);
-    ended.said
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.output);
+    ended.output
 }
 
-/// Ends it, and it must not have logged an error. Warnings it may have: a slow machine is worth one.
+/// Stops it, and checks that it has logged no error. Warnings are allowed: a slow machine causes some.
 pub(crate) async fn quiet(reveille: Reveille) {
-    let said = stop(reveille).await;
+    let output = stop(reveille).await;
     let bad = |line: &&str| ["ERROR", "panicked"].iter().any(|word| line.contains(word));
-    let complaints: Vec<&str> = said.lines().filter(bad).collect();
+    let complaints: Vec<&str> = output.lines().filter(bad).collect();
     assert!(complaints.is_empty(), "the server complained:\n{}", complaints.join("\n"));
 }
 
 /// Every endpoint of the server must answer in its documented form, and every error must be JSON.
-/// Asks a real process for each.
+/// Sends a request to each of a real process.
 #[tokio::test]
 async fn the_endpoints_answer_as_documented() {
     let db = TestDb::new().await;
@@ -71,7 +71,7 @@ async fn the_endpoints_answer_as_documented() {
 }
 
 /// Metrics must be in Prometheus' text format under both paths, and count requests by route, not by path.
-/// Makes requests, then reads every line of the answer as Prometheus would.
+/// Sends requests, then parses every line of the response as Prometheus does.
 #[tokio::test]
 async fn metrics_are_prometheus_text() {
     let db = TestDb::new().await;
@@ -100,7 +100,8 @@ async fn metrics_are_prometheus_text() {
     stop(reveille).await;
 }
 
-/// A client must not be able to hold unbounded memory: headers too many or too large are refused, and the next client is served.
+/// A client must not be able to hold unbounded memory: too many or too large headers are rejected, and the next client
+/// is served.
 /// Sends both over a raw socket.
 #[tokio::test]
 async fn oversized_headers_are_refused() {
@@ -118,8 +119,8 @@ async fn oversized_headers_are_refused() {
     stop(reveille).await;
 }
 
-/// A port that is taken must be named together with a way out.
-/// Takes a port, then asks for it.
+/// A port in use must be named, with a port to use instead.
+/// Occupies a port, then starts the server on it.
 #[tokio::test]
 async fn a_port_in_use_is_named_with_a_way_out() {
     let db = TestDb::new().await;
@@ -127,8 +128,12 @@ async fn a_port_in_use_is_named_with_a_way_out() {
     let address = taken.local_addr().expect("bound");
     let ended = run(serve(&db, &["--listen", &address.to_string()])).await;
     assert_eq!(ended.status.code(), Some(1));
-    assert!(ended.said.contains(&format!("port {} on 127.0.0.1 is already in use", address.port())), "{}", ended.said);
-    assert!(ended.said.contains("--listen"), "{}", ended.said);
+    assert!(
+        ended.output.contains(&format!("port {} on 127.0.0.1 is already in use", address.port())),
+        "{}",
+        ended.output
+    );
+    assert!(ended.output.contains("--listen"), "{}", ended.output);
 }
 
 /// Any number of processes may start on one new schema at once, and all must become ready.
@@ -146,10 +151,10 @@ async fn processes_that_start_together_migrate_together() {
     }
 }
 
-/// A stopping process must say that it is not ready before it refuses connections, and a second signal must end it at once
-/// with the signal's own code.
-/// The shutdown delay is an hour: only the second signal can end the process within the test. It is repeated, because copies of
-/// the first, right after it, do not count.
+/// A stopping process must report that it is not ready before it refuses connections, and a second signal must end it
+/// at once with the signal's exit code.
+/// The shutdown delay is an hour: only the second signal can end the process within the test. It is repeated, because
+/// copies right after the first one do not count.
 #[tokio::test]
 async fn a_stopping_server_is_not_ready_and_a_second_signal_ends_it() {
     let db = TestDb::new().await;
@@ -160,23 +165,23 @@ async fn a_stopping_server_is_not_ready_and_a_second_signal_ends_it() {
         assert_eq!(answer.json()["status"], "stopping");
         assert_eq!(get(address, "/health/live").await.status, 200);
         let ended = reveille.ended_by_repeating(name).await;
-        assert_eq!(ended.status.code(), Some(code), "{}", ended.said);
+        assert_eq!(ended.status.code(), Some(code), "{}", ended.output);
     }
 }
 
-/// One Ctrl-C that arrives twice, as it does below some programs, must still end the process in good order.
-/// Two signals right after each other.
+/// One Ctrl-C that arrives twice, as it does below some programs, must still end the process in order.
+/// Sends two signals right after each other.
 #[tokio::test]
-async fn one_wish_that_arrives_twice_is_one_wish() {
+async fn a_signal_that_arrives_twice_counts_once() {
     let db = TestDb::new().await;
     let (reveille, _) = ready(serve(&db, &[])).await;
     tokio::join!(reveille.signal("INT"), reveille.signal("INT"));
     let ended = reveille.ended().await;
-    assert_eq!(ended.status.code(), Some(0), "{}", ended.said);
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.output);
 }
 
-/// A server that was started to survive its terminal must survive it.
-/// A shell ignores the signal of a closed terminal, as `nohup` does, and becomes the server; the signal is sent, then the usual one.
+/// A server that was started with `nohup` must survive the end of its terminal.
+/// A shell ignores SIGHUP, as `nohup` does, and becomes the server; SIGHUP is sent, then the usual signal.
 #[tokio::test]
 async fn an_ignored_hangup_stays_ignored() {
     let db = TestDb::new().await;
@@ -187,12 +192,12 @@ async fn an_ignored_hangup_stays_ignored() {
     let (reveille, address) = ready(shell).await;
     reveille.signal("HUP").await;
     assert_eq!(get(address, "/health").await.status, 200);
-    let said = stop(reveille).await;
-    assert_eq!(said.matches("stopping").count(), 1, "{said}");
+    let output = stop(reveille).await;
+    assert_eq!(output.matches("stopping").count(), 1, "{output}");
 }
 
-/// A connection that is merely kept alive must not hold up the end.
-/// Leaves one open after an answer, then stops the server: the connection is closed, the process leaves with code 0.
+/// A connection that is kept open must not delay the end of the process.
+/// Leaves one open after a response, then stops the server: the connection is closed, the process exits with code 0.
 #[tokio::test]
 async fn an_idle_connection_does_not_delay_the_end() {
     let db = TestDb::new().await;
@@ -206,25 +211,25 @@ async fn an_idle_connection_does_not_delay_the_end() {
     assert_eq!(reveille.ended().await.status.code(), Some(0));
 }
 
-/// A wrong password must end the process with a message that helps and holds no password.
+/// A wrong password must end the process with a reason that does not contain the password.
 /// Logs in as a user that does not exist.
 #[tokio::test]
 async fn a_refused_login_ends_the_process_with_a_reason() {
     let db = TestDb::new().await;
     let (_, address) = db.url().rsplit_once('@').expect("the test server's URL has a user");
     let mut serve = serve(&db, &["--log=trace"]);
-    serve.env("DATABASE_URL", format!("postgres://nobody_here:hunter2@{address}"));
+    serve.env("DATABASE_URL", format!("postgres://no_such_user:hunter2@{address}"));
     let ended = run(serve).await;
-    assert_eq!(ended.status.code(), Some(1), "{}", ended.said);
-    assert!(ended.said.contains("reveille doctor"), "{}", ended.said);
-    assert!(!ended.said.contains("hunter2"), "{}", ended.said);
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.output);
+    assert!(ended.output.contains("reveille doctor"), "{}", ended.output);
+    assert!(!ended.output.contains("hunter2"), "{}", ended.output);
 }
 
-/// The server must start while the database is away and become ready by itself, become unready when it goes and ready again when it
-/// returns.
-/// A private PostgreSQL is stopped, started, stopped at once as by a crash, and started again; `/health/live` is 200 all the time.
+/// The server must start without a database and become ready when there is one, become unready when it stops and ready
+/// again when it returns.
+/// A private PostgreSQL is stopped, started, crashed, and started again; `/health/live` is 200 all the time.
 #[tokio::test]
-async fn readiness_follows_a_database_that_comes_and_goes() {
+async fn readiness_follows_the_database() {
     let Some(cluster) = PrivateCluster::start().await else { return };
     cluster.stop().await.expect("it stops");
 

@@ -1,4 +1,4 @@
-//! The HTTP server as a product meets it: mounted routes, their gate, their health, their end.
+//! The HTTP server from the side of a product: routes, readiness, health, shutdown.
 
 use std::{
     future::Future,
@@ -49,14 +49,14 @@ async fn start(routes: Router, checks: Vec<Arc<dyn Check>>) -> Running {
 }
 
 impl Running {
-    /// Stops it; returns how many connections were cut.
+    /// Stops it; returns how many connections were closed by force.
     async fn stop(self) -> usize {
         let _ = self.stop.send(());
         timeout(PATIENCE, self.cut).await.expect("it ends").expect("it does not panic")
     }
 }
 
-/// A product that answers when a test lets it, and tells when it began and when it was given up.
+/// A product that answers when a test allows it, and signals when a request begins and when its future is dropped.
 #[derive(Clone)]
 struct Slow {
     began: Arc<Semaphore>,
@@ -89,13 +89,13 @@ impl Slow {
     }
 }
 
-/// Waits for a signal of the product's.
+/// Waits for a signal of the product.
 async fn signal(semaphore: &Semaphore) {
     timeout(PATIENCE, semaphore.acquire()).await.expect("in time").expect("open").forget();
 }
 
-/// A product must not be reached before the process has started, and its health must count from then on.
-/// A check that a test can break; the route and the readiness are asked for in each state.
+/// A product must not be reached before the process has started, and its health counts from then on.
+/// Requests the route and the readiness in each state, with a check that the test can make fail.
 #[tokio::test]
 async fn a_product_is_reached_only_after_the_start_and_its_health_counts() {
     struct Switch(AtomicBool);
@@ -132,10 +132,10 @@ async fn a_product_is_reached_only_after_the_start_and_its_health_counts() {
     assert_eq!(server.stop().await, 0);
 }
 
-/// A request under way when the server stops must be answered, while new connections are refused.
-/// The product holds its answer back until the address is closed.
+/// A request in progress when the server stops must be answered, while new connections are refused.
+/// The product delays its response until the address is closed.
 #[tokio::test]
-async fn a_request_under_way_is_answered_at_the_end() {
+async fn a_request_in_progress_is_answered_at_shutdown() {
     let slow = Slow::new();
     let server = start(slow.routes(), Vec::new()).await;
     server.health.started();
@@ -144,7 +144,7 @@ async fn a_request_under_way_is_answered_at_the_end() {
     signal(&slow.began).await;
 
     let ended = tokio::spawn(server.stop());
-    // The address closes when the drain begins; until then a connection is still taken.
+    // The address closes when the drain begins; until then connections are accepted.
     while TcpStream::connect(address).await.is_ok() {
         tokio::task::yield_now().await;
     }
@@ -155,10 +155,10 @@ async fn a_request_under_way_is_answered_at_the_end() {
     assert_eq!(ended.await.expect("no panic"), 0);
 }
 
-/// A client that goes away must be noticed at once, so that what was claimed for it can go to another.
-/// The client closes its connection while the product holds its answer back; the product's future is dropped.
+/// A disconnected client must be noticed at once, so that what was claimed for it can go to another.
+/// The client closes its connection while the product delays its response; the product's future is dropped.
 #[tokio::test]
-async fn a_client_that_goes_away_is_noticed() {
+async fn a_disconnected_client_is_noticed() {
     let slow = Slow::new();
     let server = start(slow.routes(), Vec::new()).await;
     server.health.started();
@@ -185,8 +185,8 @@ async fn connections_are_kept_alive() {
     assert_eq!(server.stop().await, 0);
 }
 
-/// A request that crosses the end of the server on a connection that is kept alive must be answered, and the answer must say that the connection ends.
-/// One connection sends a request after the address was closed, one never does: it is closed all the same.
+/// A request that arrives on an open connection while the server stops must be answered, with a response that closes
+/// the connection. One connection sends a request after the address was closed; one never does and is closed as well.
 #[tokio::test]
 async fn a_request_on_a_kept_connection_is_answered_while_the_server_stops() {
     let server = start(Router::new(), Vec::new()).await;
@@ -215,8 +215,8 @@ async fn a_request_on_a_kept_connection_is_answered_while_the_server_stops() {
     assert_eq!(ended.await.expect("no panic"), 0);
 }
 
-/// A body larger than the bound must be refused.
-/// The product reads whole bodies; one of ten megabytes is read, one with a byte more is not.
+/// A body larger than the limit must be rejected.
+/// The product reads whole bodies; one of ten megabytes is read, one with a byte more is rejected.
 #[tokio::test]
 async fn an_oversized_body_is_refused() {
     let routes = Router::new().route("/read", routing::post(|body: Bytes| async move { body.len().to_string() }));
@@ -234,10 +234,10 @@ async fn an_oversized_body_is_refused() {
     assert_eq!(server.stop().await, 0);
 }
 
-/// What the framework itself refuses must have the form of every other error.
-/// A product that takes JSON is sent something else, and something that only claims to be it.
+/// Errors of the web framework must have the form of every other error.
+/// A product that expects JSON is sent another content type, and a body that is not the JSON it claims to be.
 #[tokio::test]
-async fn refusals_of_the_framework_are_json() {
+async fn errors_of_the_framework_are_json() {
     let routes = Router::new().route("/read", routing::post(|_: axum::Json<serde_json::Value>| async { "read" }));
     let server = start(routes, Vec::new()).await;
     server.health.started();

@@ -1,4 +1,4 @@
-//! What a start prints when everything is well, and when the database cannot be used.
+//! The output of a start that succeeds, and of one without a usable database.
 
 use reveille_pg::testing::{Proxy, TestDb};
 use tokio::{net::TcpListener, process::Command};
@@ -11,20 +11,20 @@ use crate::{
 /// Lines that a healthy start may print: the banner of `up` is ten of them.
 const LINES: usize = 15;
 
-/// The longest wait for a pooled connection: with it, only a message that does not wait for the pool comes within a test.
+/// The wait for a pooled connection: so long that only a message that does not wait for the pool comes within a test.
 const NO_POOL: &str = "--acquire-timeout=1h";
 
 /// A start must be short and must not warn of anything.
-fn assert_healthy(said: &str) {
-    let until_stop: Vec<&str> = said.lines().take_while(|line| !line.contains("stopping")).collect();
+fn assert_healthy(output: &str) {
+    let until_stop: Vec<&str> = output.lines().take_while(|line| !line.contains("stopping")).collect();
     let shown = until_stop.join("\n");
     assert!(until_stop.len() <= LINES, "{} lines:\n{shown}", until_stop.len());
     let complaint = |line: &&&str| [" WARN ", " ERROR "].iter().any(|level| line.contains(level));
     assert_eq!(until_stop.iter().find(complaint), None, "{shown}");
 }
 
-/// `serve` must start without a warning and in a few lines, on an empty schema and on one that is up to date.
-/// Starts the server twice on one schema and reads everything it printed until it was told to stop.
+/// `serve` must start without a warning and print few lines, on an empty schema and on one that is up to date.
+/// Starts the server twice on one schema and reads everything that it printed before the signal to stop.
 #[tokio::test]
 async fn a_healthy_start_of_serve_is_short_and_warns_of_nothing() {
     let db = TestDb::new().await;
@@ -34,8 +34,8 @@ async fn a_healthy_start_of_serve_is_short_and_warns_of_nothing() {
     }
 }
 
-/// `up` must start without a warning and in a few lines, in a new data directory and in one that it has used.
-/// Starts it twice in one directory and reads everything it printed until it was told to stop.
+/// `up` must start without a warning and print few lines, in a new data directory and in one that it has used.
+/// Starts it twice in one directory and reads everything that it printed before the signal to stop.
 #[tokio::test]
 async fn a_healthy_start_of_up_is_short_and_warns_of_nothing() {
     let Some(dir) = DataDir::new() else { return };
@@ -71,8 +71,9 @@ fn commands(url: &str) -> Vec<Command> {
     lines.iter().map(with_url).collect()
 }
 
-/// A database that does not run must be named at once by every command, and no connection limit may be blamed.
-/// The servers go on trying, so their first warning is read; the others must end with code 1. The pool's own wait is an hour.
+/// A database that does not run must be reported at once by every command, and not as a limit of connections.
+/// The servers retry, so their first warning is read; the others must end with code 1. The wait for the pool is an
+/// hour.
 #[tokio::test]
 async fn a_database_that_does_not_run_is_named_at_once() {
     let port = free_port().await;
@@ -86,15 +87,15 @@ async fn a_database_that_does_not_run_is_named_at_once() {
             stop(reveille).await;
         } else {
             let ended = reveille.ended().await;
-            assert_eq!(ended.status.code(), Some(1), "{}", ended.said);
-            assert!(ended.said.contains("nothing listens"), "{}", ended.said);
+            assert_eq!(ended.status.code(), Some(1), "{}", ended.output);
+            assert!(ended.output.contains("nothing listens"), "{}", ended.output);
         }
     }
 }
 
-/// A login that the server refuses must end `serve` and `migrate` at once with the reason.
-/// A wrong password, a user that does not exist, a database that does not exist, and encryption that the server does not offer; the pool's
-/// own wait is an hour.
+/// A login that the server rejects must end `serve` and `migrate` at once with the reason.
+/// A wrong password, an unknown user, an unknown database, and encryption that the server does not offer; the wait for
+/// the pool is an hour.
 #[tokio::test]
 async fn a_refused_login_is_explained_at_once() {
     let db = TestDb::new().await;
@@ -115,15 +116,15 @@ async fn a_refused_login_is_explained_at_once() {
             let mut command = command(line);
             command.env("DATABASE_URL", &url);
             let ended = run(command).await;
-            assert_eq!(ended.status.code(), Some(1), "{}", ended.said);
-            assert!(ended.said.contains(reason), "no {reason:?} in\n{}", ended.said);
-            assert!(!ended.said.contains("hunter2"), "{}", ended.said);
+            assert_eq!(ended.status.code(), Some(1), "{}", ended.output);
+            assert!(ended.output.contains(reason), "no {reason:?} in\n{}", ended.output);
+            assert!(!ended.output.contains("hunter2"), "{}", ended.output);
         }
     }
 }
 
-/// Every command must refuse a server older than 14, and say that it needs a newer one.
-/// A proxy in front of the test server changes the version that the server greets with; no such server is installed here.
+/// Every command must reject a server older than 14, and say that it needs a newer one.
+/// A proxy in front of the test server changes the version that the server reports; no such server is installed here.
 #[tokio::test]
 async fn every_command_refuses_a_server_that_is_too_old() {
     let db = TestDb::new().await;
@@ -131,7 +132,7 @@ async fn every_command_refuses_a_server_that_is_too_old() {
     proxy.pretend_version(13);
     for command in commands(proxy.url()) {
         let ended = run(command).await;
-        assert_eq!(ended.status.code(), Some(1), "{}", ended.said);
-        assert!(ended.said.contains("is PostgreSQL 13, Reveille needs 14 or newer"), "{}", ended.said);
+        assert_eq!(ended.status.code(), Some(1), "{}", ended.output);
+        assert!(ended.output.contains("is PostgreSQL 13, Reveille needs 14 or newer"), "{}", ended.output);
     }
 }

@@ -1,4 +1,4 @@
-//! What Prometheus reads of a server: what operators alert on, in the form that Prometheus wants.
+//! The metrics of a server: the values that operators alert on, in the format of Prometheus.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -12,16 +12,16 @@ use crate::process::PATIENCE;
 use crate::queue::fixture::Server;
 use crate::serve::quiet;
 
-/// The value of a sample, by the beginning of its line.
+/// The value of the sample whose line starts with this text.
 fn value(metrics: &Answer, sample: &str) -> Option<f64> {
     let line = metrics.body.lines().find(|line| line.strip_prefix(sample).is_some_and(|rest| rest.starts_with(' ')))?;
     line.rsplit(' ').next()?.parse().ok()
 }
 
-/// Depth, lag, age, dead letters and counts of messages of a queue and its group, the pool and errors are there, under their documented names, and follow what happens.
-/// Messages are pushed, and one is popped and given up.
+/// Depth, lag, age, dead letters and message counts of a queue and its group, the pool and errors are exported under
+/// their documented names, and change with the work. Messages are pushed, and one is popped and becomes a dead letter.
 #[tokio::test]
-async fn the_figures_that_operators_alert_on_are_exported() {
+async fn queue_metrics_are_exported() {
     let server = Server::start().await;
     let items: Vec<_> = (0..3).map(|n| json!({"queue": "orders", "payload": n})).collect();
     assert_eq!(server.post("push", &json!({"items": items})).await.status, 201);
@@ -63,10 +63,10 @@ async fn the_figures_that_operators_alert_on_are_exported() {
     quiet(server.reveille).await;
 }
 
-/// Tasks, steps, failures and orchestrations are there as well, and follow what happens in other processes.
+/// Tasks, steps, failures and orchestrations are exported as well, and include the work of other processes.
 /// A template is registered and a task submitted; messages, activities and instances are written by another program.
 #[tokio::test]
-async fn the_figures_of_tasks_and_orchestrations_are_exported() {
+async fn task_and_orchestration_metrics_are_exported() {
     let server = Server::start().await;
     let address = server.client.address;
     let template = "name: t\nnamespace_name: billing\nversion: 1.0.0\nsteps: [{name: a, handler: {callable: h}}]\n";
@@ -106,7 +106,7 @@ async fn the_figures_of_tasks_and_orchestrations_are_exported() {
 }
 
 /// The number of time series does not grow with the number of queues.
-/// Of five queues one may have series of its own; the others are one sample without a name.
+/// One of five queues may have its own series; the others are summed up in one sample without a name.
 #[tokio::test]
 async fn queues_beyond_the_limit_share_a_sample() {
     let server = Server::with(&["--metrics-top", "1"]).await;
@@ -127,17 +127,17 @@ async fn queues_beyond_the_limit_share_a_sample() {
     quiet(server.reveille).await;
 }
 
-/// promtool, on the path or where `scripts/promtool.sh` puts it.
+/// promtool, from PATH or from where `scripts/promtool.sh` puts it.
 fn promtool() -> Option<PathBuf> {
     let built = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("the folder of what is built");
     let own = built.join("promtool");
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path).chain([own]).map(|place| place.join("promtool")).find(|it| it.is_file());
+    let found = std::env::split_paths(&path).chain([own]).map(|folder| folder.join("promtool")).find(|it| it.is_file());
     found.or_else(|| reveille_pg::testing::skip("promtool, to check the metrics (scripts/promtool.sh)"))
 }
 
-/// Prometheus' own linter has nothing to say against the metrics of a server that has worked.
-/// Names of a queue that are hard to write down are among them.
+/// promtool must accept the metrics of a server that has worked.
+/// Among them are queue names with characters that need escaping.
 #[tokio::test]
 async fn promtool_accepts_the_metrics() {
     let Some(promtool) = promtool() else { return };
@@ -162,7 +162,7 @@ async fn promtool_accepts_the_metrics() {
     input.write_all(metrics.body.as_bytes()).await.expect("it reads");
     drop(input);
     let checked = tokio::time::timeout(PATIENCE, checking.wait_with_output()).await.expect("in time").expect("it ends");
-    let said = String::from_utf8_lossy(&checked.stdout) + String::from_utf8_lossy(&checked.stderr);
-    assert!(checked.status.success() && said.trim().is_empty(), "{said}");
+    let output = String::from_utf8_lossy(&checked.stdout) + String::from_utf8_lossy(&checked.stderr);
+    assert!(checked.status.success() && output.trim().is_empty(), "{output}");
     quiet(server.reveille).await;
 }

@@ -1,4 +1,4 @@
-//! `reveille up`: PostgreSQL and the server as one thing that starts and stops together.
+//! `reveille up`: PostgreSQL and the server start and stop together.
 
 use reveille_pg::testing::TestDb;
 use tokio::net::TcpListener;
@@ -8,13 +8,13 @@ use crate::{
     process::{DataDir, Reveille, run, runs, signal, up},
 };
 
-/// Waits until it has said how it can be stopped.
+/// Waits until it has printed how to stop it.
 async fn ready(reveille: &Reveille) {
     reveille.line("Ctrl-C stops both").await;
 }
 
 /// `up` must work on a new directory and again on the same one, and Ctrl-C must stop the server and PostgreSQL.
-/// Does it twice in a row; each time PostgreSQL's process must be gone after the end, and the end must be clean.
+/// Twice in a row; each time PostgreSQL's process must have ended, and the exit code must be 0.
 #[tokio::test]
 async fn up_works_twice_in_a_row_and_ctrl_c_stops_both() {
     let Some(dir) = DataDir::new() else { return };
@@ -26,14 +26,14 @@ async fn up_works_twice_in_a_row_and_ctrl_c_stops_both() {
         assert!(runs(postgres).await);
         reveille.signal("INT").await;
         let ended = reveille.ended().await;
-        assert_eq!(ended.status.code(), Some(0), "{}", ended.said);
-        assert!(!runs(postgres).await, "PostgreSQL still runs:\n{}", ended.said);
+        assert_eq!(ended.status.code(), Some(0), "{}", ended.output);
+        assert!(!runs(postgres).await, "PostgreSQL still runs:\n{}", ended.output);
         assert_eq!(dir.postgres(), None, "PostgreSQL did not stop in good order");
     }
 }
 
-/// The banner must say where everything is, and hold no password.
-/// Reads it, and looks for the password that is in the data directory.
+/// The banner must contain all addresses and paths, and no password.
+/// Reads it, and searches it for the password that is in the data directory.
 #[tokio::test]
 async fn the_banner_says_where_everything_is() {
     let Some(dir) = DataDir::new() else { return };
@@ -41,17 +41,17 @@ async fn the_banner_says_where_everything_is() {
     ready(&reveille).await;
     let password = std::fs::read_to_string(dir.path().join("password")).expect("the password is kept");
     reveille.signal("TERM").await;
-    let said = reveille.ended().await.said;
+    let output = reveille.ended().await.output;
     for part in ["/health", "/metrics", &dir.path().display().to_string(), "postgresql.log", "on 127.0.0.1:"] {
-        assert!(said.contains(part), "{part} is not in\n{said}");
+        assert!(output.contains(part), "{part} is not in\n{output}");
     }
-    assert!(!said.contains(password.trim()), "{said}");
+    assert!(!output.contains(password.trim()), "{output}");
 }
 
-/// A process that is killed leaves PostgreSQL running; the next `up` must find it and stop it in the end.
+/// A process that is killed leaves PostgreSQL running; the next `up` must use it, and stop it at its own end.
 /// Kills with SIGKILL, then starts again on the same directory.
 #[tokio::test]
-async fn up_after_kill_9_carries_on_with_the_same_postgresql() {
+async fn up_after_sigkill_uses_the_running_postgresql() {
     let Some(dir) = DataDir::new() else { return };
     let first = Reveille::start(up(&dir).await);
     ready(&first).await;
@@ -69,27 +69,27 @@ async fn up_after_kill_9_carries_on_with_the_same_postgresql() {
     assert!(!runs(postgres).await);
 }
 
-/// A second `up` on a directory must be refused with the first one's process, and leave its PostgreSQL alone.
+/// A second `up` on a directory must fail and name the first one's process, without stopping its PostgreSQL.
 /// Starts the second while the first serves; afterwards the first must still be ready.
 #[tokio::test]
-async fn a_second_up_on_one_directory_is_refused() {
+async fn a_second_up_on_one_directory_is_rejected() {
     let Some(dir) = DataDir::new() else { return };
     let first = Reveille::start(up(&dir).await);
     ready(&first).await;
     let owner = std::fs::read_to_string(dir.path().join("owner")).expect("the owner is written down");
 
     let second = run(up(&dir).await).await;
-    assert_eq!(second.status.code(), Some(1), "{}", second.said);
-    assert!(second.said.contains(&format!("(process {})", owner.trim())), "{}", second.said);
-    assert!(second.said.contains("--data-dir"), "{}", second.said);
+    assert_eq!(second.status.code(), Some(1), "{}", second.output);
+    assert!(second.output.contains(&format!("(process {})", owner.trim())), "{}", second.output);
+    assert!(second.output.contains("--data-dir"), "{}", second.output);
 
     assert_eq!(get(first.address().await, "/health").await.status, 200);
     first.signal("INT").await;
     assert_eq!(first.ended().await.status.code(), Some(0));
 }
 
-/// Of two that start in a new directory at once, one must serve and the other must be refused, whichever it is.
-/// Waits for the refusal of either; the other must then serve and stop in good order.
+/// If two start in a new directory at once, one must serve and the other must fail, whichever it is.
+/// Waits for the failure of either; the other must then serve and stop in order.
 #[tokio::test]
 async fn two_that_start_at_once_do_not_share_a_postgresql() {
     let Some(dir) = DataDir::new() else { return };
@@ -100,18 +100,17 @@ async fn two_that_start_at_once_do_not_share_a_postgresql() {
     };
     ready(&served).await;
     let refused = refused.ended().await;
-    assert_eq!(refused.status.code(), Some(1), "{}", refused.said);
+    assert_eq!(refused.status.code(), Some(1), "{}", refused.output);
     assert_eq!(get(served.address().await, "/health").await.status, 200);
     served.signal("INT").await;
     assert_eq!(served.ended().await.status.code(), Some(0));
     assert_eq!(dir.postgres(), None);
 }
 
-/// While PostgreSQL is being started, the address must answer that it is not ready, and Ctrl-C must be obeyed with nothing left
-/// running.
-/// The start is held up by the test, which holds the lock that a start takes.
+/// While PostgreSQL is being started, the address must answer that it is not ready, and Ctrl-C must stop everything.
+/// The test delays the start by holding the lock that a start takes.
 #[tokio::test]
-async fn a_start_under_way_answers_and_obeys_ctrl_c() {
+async fn a_start_in_progress_answers_and_obeys_ctrl_c() {
     let Some(dir) = DataDir::new() else { return };
     let first = Reveille::start(up(&dir).await);
     ready(&first).await;
@@ -119,7 +118,7 @@ async fn a_start_under_way_answers_and_obeys_ctrl_c() {
     assert_eq!(first.ended().await.status.code(), Some(0));
 
     let lock = std::fs::File::options().write(true).open(dir.path().join("lock")).expect("a start has made it");
-    lock.lock().expect("nobody starts");
+    lock.lock().expect("lock the start");
     let port = TcpListener::bind("127.0.0.1:0").await.expect("a free port").local_addr().expect("bound").port();
     let mut up = up(&dir).await;
     up.args(["--listen", &format!("localhost:{port}")]);
@@ -135,12 +134,12 @@ async fn a_start_under_way_answers_and_obeys_ctrl_c() {
     reveille.line("stopping as soon as PostgreSQL has started").await;
     lock.unlock().expect("unlocked");
     let ended = reveille.ended().await;
-    assert_eq!(ended.status.code(), Some(0), "{}", ended.said);
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.output);
     assert_eq!(dir.postgres(), None, "PostgreSQL was left behind");
 }
 
 /// Closing the terminal must stop both, as Ctrl-C does.
-/// Sends the signal that a closed terminal sends.
+/// Sends SIGHUP.
 #[tokio::test]
 async fn a_closed_terminal_stops_both() {
     let Some(dir) = DataDir::new() else { return };
@@ -148,11 +147,11 @@ async fn a_closed_terminal_stops_both() {
     ready(&reveille).await;
     reveille.signal("HUP").await;
     let ended = reveille.ended().await;
-    assert_eq!(ended.status.code(), Some(0), "{}", ended.said);
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.output);
     assert_eq!(dir.postgres(), None, "PostgreSQL was left behind");
 }
 
-/// When everything was killed, PostgreSQL included, the next `up` must recover.
+/// After both `up` and PostgreSQL were killed, the next `up` must recover.
 /// Kills both with SIGKILL, which leaves a stale pid file behind.
 #[tokio::test]
 async fn up_after_everything_was_killed_recovers() {
@@ -172,10 +171,11 @@ async fn up_after_everything_was_killed_recovers() {
     assert_eq!(second.ended().await.status.code(), Some(0));
 }
 
-/// When PostgreSQL dies under the server, it must be started again, and the server must work again; Ctrl-C must still end both.
+/// If PostgreSQL exits while the server runs, it must be restarted, and the server must work again; Ctrl-C must still
+/// stop both.
 /// Kills PostgreSQL's first process twice.
 #[tokio::test]
-async fn a_postgresql_that_dies_is_started_again() {
+async fn a_postgresql_that_exits_is_restarted() {
     let Some(dir) = DataDir::new() else { return };
     let reveille = Reveille::start(up(&dir).await);
     ready(&reveille).await;
@@ -192,14 +192,14 @@ async fn a_postgresql_that_dies_is_started_again() {
     assert_eq!(get(address, "/health/live").await.status, 200);
     reveille.signal("INT").await;
     let ended = reveille.ended().await;
-    assert_eq!(ended.status.code(), Some(0), "{}", ended.said);
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.output);
     assert_eq!(dir.postgres(), None, "PostgreSQL was left behind");
 }
 
-/// A PostgreSQL that cannot be started again must not be tried for ever: `up` ends with the reason.
-/// Takes a file away that every start needs, and kills PostgreSQL's first process.
+/// A PostgreSQL that cannot be restarted must not be tried for ever: `up` exits with the reason.
+/// Removes a file that every start needs, and kills PostgreSQL's first process.
 #[tokio::test]
-async fn a_postgresql_that_does_not_start_again_is_given_up() {
+async fn up_ends_if_postgresql_cannot_be_restarted() {
     let Some(dir) = DataDir::new() else { return };
     let reveille = Reveille::start(up(&dir).await);
     ready(&reveille).await;
@@ -207,15 +207,15 @@ async fn a_postgresql_that_does_not_start_again_is_given_up() {
     std::fs::remove_file(dir.path().join("data/global/pg_control")).expect("removed");
     signal(postgres, "KILL").await;
     let ended = reveille.ended().await;
-    assert_eq!(ended.status.code(), Some(1), "{}", ended.said);
-    assert!(ended.said.contains("failed to start 5 times in a row"), "{}", ended.said);
-    assert!(ended.said.contains("postgresql.log"), "{}", ended.said);
-    // Nothing runs that it could name.
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.output);
+    assert!(ended.output.contains("failed to start 5 times in a row"), "{}", ended.output);
+    assert!(ended.output.contains("postgresql.log"), "{}", ended.output);
+    // No process runs that it could name.
     std::fs::remove_file(dir.path().join("data/postmaster.pid")).expect("a killed server leaves it");
 }
 
-/// What the environment says about poolers of another database must not reach the private PostgreSQL.
-/// A direct URL that leads nowhere, and no `DATABASE_URL`; nothing may be degraded.
+/// Settings for another database, such as those of a pooler, must not apply to the private PostgreSQL.
+/// A direct URL that points to no server, and no `DATABASE_URL`; no check may be degraded.
 #[tokio::test]
 async fn a_private_postgresql_is_reached_directly() {
     let Some(dir) = DataDir::new() else { return };
@@ -229,8 +229,8 @@ async fn a_private_postgresql_is_reached_directly() {
     assert_eq!(reveille.ended().await.status.code(), Some(0));
 }
 
-/// With `DATABASE_URL` set, `up` must use that database, say so, and start nothing.
-/// The data directory must not even be made.
+/// With `DATABASE_URL` set, `up` must use that database, print so, and start no PostgreSQL.
+/// The data directory must not be created, either.
 #[tokio::test]
 async fn up_with_a_database_url_starts_nothing() {
     let db = TestDb::new().await;
@@ -245,8 +245,8 @@ async fn up_with_a_database_url_starts_nothing() {
     assert_eq!(reveille.ended().await.status.code(), Some(0));
 }
 
-/// A taken port must be found before anything is started.
-/// The data directory must not even be made.
+/// A port in use must be detected before PostgreSQL is started.
+/// The data directory must not be created, either.
 #[tokio::test]
 async fn a_port_in_use_starts_no_postgresql() {
     let Some(dir) = DataDir::new() else { return };
@@ -256,19 +256,19 @@ async fn a_port_in_use_starts_no_postgresql() {
     up.args(["--listen", &address]);
     let ended = run(up).await;
     assert_eq!(ended.status.code(), Some(1));
-    assert!(ended.said.contains("already in use"), "{}", ended.said);
+    assert!(ended.output.contains("already in use"), "{}", ended.output);
     assert!(!dir.path().exists());
 }
 
-/// A directory that belongs to something else must be left alone, with an error that names it.
+/// A directory with other files must not be changed, with an error that names it.
 /// Puts a file into it first.
 #[tokio::test]
-async fn a_foreign_directory_is_left_alone() {
+async fn a_directory_with_other_files_is_not_changed() {
     let Some(dir) = DataDir::new() else { return };
     std::fs::create_dir(dir.path()).expect("made");
     std::fs::write(dir.path().join("precious"), "mine").expect("written");
     let ended = run(up(&dir).await).await;
     assert_eq!(ended.status.code(), Some(1));
-    assert!(ended.said.contains(&dir.path().display().to_string()), "{}", ended.said);
+    assert!(ended.output.contains(&dir.path().display().to_string()), "{}", ended.output);
     assert_eq!(std::fs::read_dir(dir.path()).expect("there").count(), 1);
 }

@@ -7,15 +7,15 @@ use super::*;
 #[tokio::test(start_paused = true)]
 async fn a_wake_in_the_gap_is_not_lost() {
     let provider = MemoryProvider::with_clock(Polling::Long, Clock::stopped());
-    let ring: [&dyn Fn(); 2] =
+    let wake: [&dyn Fn(); 2] =
         [&|| provider.0.turns.notify_waiters(), &|| provider.clock().advance(Duration::from_millis(1))];
-    for ring in ring {
+    for wake in wake {
         let began = Instant::now();
         let mut polls = 0;
         let found = provider.wait(&provider.0.turns, Duration::from_secs(3_600), |_, _| {
             polls += 1;
             if polls == 1 {
-                ring();
+                wake();
                 return PollResult::Empty(None);
             }
             PollResult::Claimed(polls)

@@ -1,5 +1,5 @@
-//! The line of instances against the rule that it indexes: after any sequence of calls, a claim takes the instance that a scan
-//! of all instances by the contract's own words finds.
+//! The line of instances against the rule that it indexes: after any sequence of calls, a claim takes the instance that
+//! a scan of all instances by the contract's own words finds.
 
 use duroxide::providers::{ExecutionMetadata, SemverRange};
 use proptest::collection::vec;
@@ -104,8 +104,8 @@ fn scan(state: &State, now: Time, newest: Option<u64>) -> Option<Arc<str>> {
 }
 
 proptest! {
-    /// A claim takes exactly the instance that a scan of all would, after any calls and passing of time; and an empty claim
-    /// knows when there will be something.
+    /// A claim takes exactly the instance that a scan of all would, after any calls and passing of time; and an empty
+    /// claim knows when there will be something.
     #[test]
     fn a_claim_takes_what_a_scan_would(calls in vec(call(), 1..80)) {
         let clock = Clock::stopped();

@@ -1,5 +1,5 @@
-//! The queues against the rule that they index: after any sequence of calls, the head of the open queues is what a scan of all
-//! items by the contract's own words finds.
+//! The queues against the rule that they index: after any sequence of calls, the head of the open queues is what a scan
+//! of all items by the contract's own words finds.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -100,8 +100,8 @@ fn item(id: u64, tag: Option<&str>, session: Option<&str>) -> WorkItem {
 }
 
 proptest! {
-    /// A claim takes exactly what a scan of all items by the contract's rule would, after any calls and passing of time;
-    /// and an empty claim knows when there will be something.
+    /// A claim takes exactly what a scan of all items by the contract's rule would, after any calls and passing of
+    /// time; and an empty claim knows when there will be something.
     #[test]
     fn a_claim_takes_what_a_scan_would(calls in vec(call(), 1..80)) {
         let clock = Clock::stopped();
@@ -146,8 +146,8 @@ proptest! {
                 Call::Cancel { id } => work.cancel("i", 1, id),
                 Call::Pass { millis } => clock.advance(Duration::from_millis(millis)),
             }
-            let standing: usize = work.queues.values().map(BTreeSet::len).sum();
-            prop_assert_eq!(standing, work.rows.len(), "every item stands in one lane");
+            let queued: usize = work.queues.values().map(BTreeSet::len).sum();
+            prop_assert_eq!(queued, work.rows.len(), "every item is in one queue");
             prop_assert_eq!(work.identities.len(), work.rows.len());
             prop_assert_eq!(work.tokens.len(), work.rows.values().filter(|row| row.lease.is_some()).count());
         }

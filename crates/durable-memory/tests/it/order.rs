@@ -28,7 +28,7 @@ fn data(messages: &[WorkItem]) -> Vec<&str> {
 }
 
 /// Instances come by due time and then by arrival, not by arrival alone.
-/// One start is put off beyond two that arrive later; at one moment all three are due.
+/// One start is put off beyond two that arrive later; at one time all three are due.
 #[tokio::test]
 async fn instances_come_by_due_time_then_by_arrival() {
     let provider = stopped();
@@ -60,7 +60,8 @@ async fn messages_of_a_turn_come_in_order_of_arrival() {
 }
 
 /// A crashed worker needs no recovery: the end of its lease is the next due time.
-/// A lease is left to end to the microsecond; until then there is nothing, from then on the same message with a new token.
+/// A lease is left to end to the microsecond; until then there is nothing, from then on the same message with a new
+/// token.
 #[tokio::test]
 async fn the_end_of_a_lease_is_a_due_time() {
     let provider = stopped();
@@ -79,7 +80,7 @@ async fn the_end_of_a_lease_is_a_due_time() {
 /// An instance given back without a delay is first again, and one that is put off is not.
 /// Of two due instances the first is fetched and given back both ways.
 #[tokio::test]
-async fn a_returned_instance_keeps_its_place() {
+async fn a_returned_instance_keeps_its_due_time() {
     let provider = stopped();
     send(&provider, start("a")).await;
     send(&provider, start("b")).await;
@@ -95,7 +96,7 @@ async fn a_returned_instance_keeps_its_place() {
 /// An item given back without a delay is first again, and one whose lease has ended stands at that end.
 /// Of three items one is given back, one is lost, and one arrives between the claim and the end of the lost lease.
 #[tokio::test]
-async fn a_returned_item_keeps_its_place_and_a_lost_one_goes_to_the_end_of_its_lease() {
+async fn a_returned_item_keeps_its_due_time_and_a_lost_one_gets_the_end_of_its_lease() {
     let provider = stopped();
     for id in [1, 2] {
         provider.enqueue_for_worker(activity(id, None)).await.unwrap();
@@ -136,12 +137,12 @@ async fn mail_is_dropped_only_where_no_start_is_under_way() {
     let provider = stopped();
     send_later(&provider, start("begun"), SECOND).await;
     send(&provider, mail("begun", "kept")).await;
-    send(&provider, mail("nobody", "dropped")).await;
+    send(&provider, mail("absent", "dropped")).await;
     assert_eq!(fetched(&provider).await, None);
-    send(&provider, start("nobody")).await;
+    send(&provider, start("absent")).await;
     provider.clock().advance(SECOND);
-    let (nobody, ..) = fetch(&provider, Duration::ZERO).await.unwrap();
-    assert_eq!((nobody.instance.as_str(), nobody.messages.len()), ("nobody", 1));
+    let (absent, ..) = fetch(&provider, Duration::ZERO).await.unwrap();
+    assert_eq!((absent.instance.as_str(), absent.messages.len()), ("absent", 1));
     let (begun, ..) = fetch(&provider, Duration::ZERO).await.unwrap();
     assert_eq!((begun.instance.as_str(), data(&begun.messages)), ("begun", vec!["kept"]));
 }

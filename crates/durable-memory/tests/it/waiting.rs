@@ -13,7 +13,7 @@ const HOUR: Duration = Duration::from_secs(3_600);
 const TICK: Duration = Duration::from_millis(2);
 
 /// Lets every task run until it waits. On a single thread one round is enough for tasks that wait for nothing else.
-async fn settle() {
+async fn until_waiting() {
     tokio::task::yield_now().await;
 }
 
@@ -31,7 +31,7 @@ async fn arriving_work_ends_the_wait() {
         let provider = provider.clone();
         async move { fetch_work(&provider, HOUR, None).await }
     });
-    settle().await;
+    until_waiting().await;
     send(&provider, start("a")).await;
     provider.enqueue_for_worker(activity(1, None)).await.unwrap();
     assert!(turn.await.unwrap().is_some());
@@ -83,7 +83,7 @@ async fn moving_the_clock_ends_the_wait() {
         let provider = provider.clone();
         async move { fetch(&provider, 2 * HOUR).await }
     });
-    settle().await;
+    until_waiting().await;
     let began = Instant::now();
     provider.clock().advance(HOUR);
     assert!(turn.await.unwrap().is_some());
@@ -100,9 +100,9 @@ async fn the_loser_of_a_race_continues_to_wait() {
         tokio::spawn(async move { fetch(&provider, HOUR).await.map(|(item, ..)| item.instance) })
     };
     let (one, two) = (wait(), wait());
-    settle().await;
+    until_waiting().await;
     send(&provider, start("a")).await;
-    settle().await;
+    until_waiting().await;
     assert_eq!([&one, &two].iter().filter(|task| task.is_finished()).count(), 1, "one start, one winner");
     send(&provider, start("b")).await;
     let mut instances = [one.await.unwrap().unwrap(), two.await.unwrap().unwrap()];
@@ -119,7 +119,7 @@ async fn a_dropped_fetch_holds_nothing() {
         let provider = provider.clone();
         async move { fetch(&provider, HOUR).await }
     });
-    settle().await;
+    until_waiting().await;
     dropped.abort();
     assert!(dropped.await.unwrap_err().is_cancelled());
     send(&provider, start("a")).await;

@@ -1,8 +1,8 @@
 //! The provider against the model in memory.
 //!
-//! The contract is large, and what a validation suite checks call by call can still go wrong when calls follow each other in an order that nobody
-//! thought of. So random sequences of calls are made of both stores, and every answer must be the same. The model is simple enough to be read
-//! against the contract; where the two differ by design, the place that translates says why.
+//! The contract is large, and calls that a validation suite checks one by one can still go wrong in an unusual order.
+//! So random sequences of calls are sent to both stores, and every answer must be the same. The model is simple enough
+//! to be compared with the contract; where the two differ by design, the code that translates says why.
 
 mod acks;
 mod answers;
@@ -12,9 +12,9 @@ mod early;
 mod found;
 mod leases;
 mod ledger;
-mod looks;
 mod pair;
 mod payload;
+mod queries;
 mod step;
 mod take;
 mod weights;

@@ -1,4 +1,4 @@
-//! Crowds of waiters, and waiters that nothing is for.
+//! Many waiters, and waiters without work.
 
 use std::time::Duration;
 
@@ -33,7 +33,8 @@ async fn leases(db: &TestDb, table: &str) -> (i64, i64) {
     sqlx::query_as(db.schema().sql(&count)).fetch_one(db.database().pool()).await.expect("count")
 }
 
-/// A crowd for which there is work all at once is served, all of it, by statements for many, of which none takes more turns than it may.
+/// A crowd for which there is work all at once is served, all of it, by statements for many, of which none takes more
+/// turns than it may.
 /// All wait before one ack sends everything: one activity for each, and later a start for each.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crowd_is_served_by_bounded_statements() {

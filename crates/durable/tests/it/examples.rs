@@ -1,4 +1,4 @@
-//! The examples do what they say they print.
+//! The examples print what their documentation says.
 
 use reveille_pg::testing::{TestDb, example, printed};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
@@ -11,10 +11,10 @@ fn promised(name: &str) -> Vec<String> {
     reveille_pg::testing::promised(env!("CARGO_MANIFEST_DIR"), "reveille-durable", name)
 }
 
-/// A reader of the examples believes what they say they print.
-/// Runs those that end by themselves and compares, to the letter, with the text at their top.
+/// The output of an example must be the documented one.
+/// Runs those that end by themselves and compares the output exactly with the text at their top.
 #[tokio::test]
-async fn examples_print_what_they_say() {
+async fn examples_print_the_documented_output() {
     let db = TestDb::new().await;
     for name in ["hello_world", "timers_and_events", "saga", "transactional_start"] {
         let said = promised(name);
@@ -23,7 +23,7 @@ async fn examples_print_what_they_say() {
     }
 }
 
-/// No example is left out.
+/// Every example is tested.
 /// Compares the folder with what the tests of this file run.
 #[test]
 fn every_example_is_run() {
@@ -34,7 +34,7 @@ fn every_example_is_run() {
     assert_eq!(names, run.map(|name| format!("{name}.rs")));
 }
 
-/// The first code that a reader sees is code that runs.
+/// The code of the README must be that of an example that runs.
 /// Every line of the README's example is a line of `hello_world.rs`, and its output the one promised there.
 #[test]
 fn the_readme_shows_the_example() {
@@ -87,7 +87,8 @@ impl Worker {
     }
 }
 
-/// Two processes that know each other through PostgreSQL alone: what the client wants, the worker does, and the client is woken at every step.
+/// Two processes that share only the database: the worker executes what the client starts, and the client is woken at
+/// every step.
 /// Runs both on one schema, compares what both print with what they promise, and ends the worker in order.
 #[tokio::test]
 async fn a_worker_and_a_client_are_processes_apart() {

@@ -11,7 +11,7 @@ use reveille_pg::Database;
 pub(crate) use reveille_pg::testing::{PATIENCE, eventually};
 use reveille_pg::testing::{Proxy, TestDb};
 
-/// A provider, and the schema it lives in.
+/// A provider, and its schema.
 pub(crate) struct Fixture {
     pub(crate) db: TestDb,
     pub(crate) provider: PostgresProvider,
@@ -57,8 +57,8 @@ impl ProviderFactory for Factory {
     async fn create_provider(&self) -> Arc<dyn Provider> {
         let config = LongPollConfig { enabled: self.long_poll, ..LongPollConfig::default() };
         let fixture = Arc::new(Fixture::with(config).await);
-        // Some functions allow a fetch a tenth of a second: not the first of all, which makes the claim's plans, and not one for which a connection
-        // is opened, whose login alone takes that long without optimization.
+        // Some functions allow a fetch a tenth of a second: not the first of all, which makes the claim's plans, and
+        // not one for which a connection is opened, whose login alone takes that long without optimization.
         let pool = fixture.provider.pool();
         let (one, two, three) = tokio::join!(pool.acquire(), pool.acquire(), pool.acquire());
         drop((one.expect("a connection"), two.expect("a second"), three.expect("a third")));
@@ -99,7 +99,7 @@ impl ProviderFactory for Factory {
     }
 }
 
-/// A provider as another process has it: the same tables, and nothing in common in memory.
+/// The provider of another process: the same tables, without shared memory.
 pub(crate) struct Elsewhere {
     pub(crate) provider: PostgresProvider,
     _way: Proxy,
@@ -107,7 +107,7 @@ pub(crate) struct Elsewhere {
 
 impl Elsewhere {
     pub(crate) async fn start(db: &TestDb, long_poll: LongPollConfig) -> Elsewhere {
-        // Another address makes it another database to everything that is kept once per database.
+        // Another address makes it another database for objects that exist once per database.
         let way = Proxy::start(db).await;
         let database =
             Database::connect_lazy(way.url(), reveille_pg::Options::default()).expect("a pool through a proxy");

@@ -61,7 +61,7 @@ impl Apart {
         // A new waiter, and a notification from another process, cause one poll.
         sleep(reveille_wake::TRAILING * 3 / 2).await;
         let mut before = self.asked().await;
-        eventually("all have looked", async || {
+        eventually("all have polled", async || {
             sleep(Duration::from_millis(300)).await;
             let now = self.asked().await;
             std::mem::replace(&mut before, now.clone()) == now
@@ -80,10 +80,10 @@ impl Apart {
     }
 }
 
-/// Any number of worker slots, each the owner of its own sessions, asks nothing while there is nothing to do.
+/// Any number of worker slots, each the owner of its own sessions, sends no statement while idle.
 /// The server counts the statements of three hundred waiters in one process.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_crowd_of_slots_asks_nothing() {
+async fn many_idle_slots_send_no_statement() {
     let Some(apart) = Apart::start().await else { return };
     let mut slots = JoinSet::new();
     for number in 0..300 {
@@ -99,10 +99,12 @@ async fn a_crowd_of_slots_asks_nothing() {
     apart.runtime.shutdown(Some(0)).await;
 }
 
-/// A waiter for the end of an orchestration sends no query until then, also while the status changes and before the start.
-/// Ten wait in a process of their own; the server counts what they ask. The orchestration is started, moved on and ended elsewhere.
+/// A waiter for the end of an orchestration sends no query until then, also while the status changes and before the
+/// start.
+/// Ten wait in a process of their own; the server counts their statements. The orchestration is started, moved on and
+/// ended elsewhere.
 #[tokio::test(flavor = "multi_thread")]
-async fn waiting_for_completion_asks_nothing_until_it_is_there() {
+async fn waiting_for_completion_sends_no_statement() {
     let Some(apart) = Apart::start().await else { return };
     let mut waiters = JoinSet::new();
     for _ in 0..WAITERS {
@@ -128,10 +130,11 @@ async fn waiting_for_completion_asks_nothing_until_it_is_there() {
     apart.runtime.shutdown(Some(0)).await;
 }
 
-/// A waiter for a change of the custom status sends no query until there is one, and is woken by each change and the end.
+/// A waiter for a change of the custom status sends no query until there is one, and is woken by each change and the
+/// end.
 /// Waiters that have seen different versions wait at once: each is woken by a newer version.
 #[tokio::test(flavor = "multi_thread")]
-async fn waiting_for_a_status_asks_nothing_until_it_changes() {
+async fn waiting_for_a_status_sends_no_statement() {
     let Some(apart) = Apart::start().await else { return };
     apart.there().start_orchestration("steps", "steps", "").await.expect("started");
     let first = apart.client.wait_for_status_change("steps", 0, PATIENCE).await.expect("waiting");
@@ -160,14 +163,15 @@ async fn waiting_for_a_status_asks_nothing_until_it_changes() {
     apart.runtime.shutdown(Some(0)).await;
 }
 
-/// Waiting in vain ends in time, without an error: for an instance that is never started, and for a change that does not come.
+/// Waiting in vain ends in time, without an error: for an instance that is never started, and for a change that does
+/// not come.
 #[tokio::test(flavor = "multi_thread")]
-async fn waiting_in_vain_ends_in_time() {
+async fn waiting_without_a_change_ends_in_time() {
     let short = Duration::from_millis(300);
     let fixture = Fixture::new().await;
-    assert_eq!(fixture.provider.wait_for_completion("nobody", short).await.expect("waiting"), None);
-    assert_eq!(fixture.provider.wait_for_status_change("nobody", 0, short).await.expect("waiting"), None);
-    assert_eq!(fixture.provider.wait_for_completion("nobody", Duration::ZERO).await.expect("waiting"), None);
+    assert_eq!(fixture.provider.wait_for_completion("unknown", short).await.expect("waiting"), None);
+    assert_eq!(fixture.provider.wait_for_status_change("unknown", 0, short).await.expect("waiting"), None);
+    assert_eq!(fixture.provider.wait_for_completion("unknown", Duration::ZERO).await.expect("waiting"), None);
 }
 
 /// A past change is reported to every waiter, also to later ones.
@@ -177,33 +181,33 @@ async fn a_past_change_is_reported_to_every_waiter() {
     const LEASE: Duration = Duration::from_secs(120);
     let Fixture { db: _db, provider } = Fixture::new().await;
     eventually("it hears", async || provider.health().is_connected()).await;
-    calls::send(&provider, calls::start("told", "")).await;
+    calls::send(&provider, calls::start("watched", "")).await;
     let (_, token, _) = calls::fetch(&provider, LEASE).await;
     let status = |id: u64| {
-        Event::with_event_id(id, "told", 1, None, EventKind::CustomStatusUpdated { status: Some("one".to_owned()) })
+        Event::with_event_id(id, "watched", 1, None, EventKind::CustomStatusUpdated { status: Some("one".to_owned()) })
     };
-    let mut begun = calls::Done::first("told", "");
+    let mut begun = calls::Done::first("watched", "");
     begun.events.push(status(2));
     calls::ack(&provider, &token, begun).await.expect("a fresh lease");
     let later = tokio::spawn({
         let provider = provider.clone();
-        async move { provider.wait_for_status_change("told", 1, PATIENCE).await }
+        async move { provider.wait_for_status_change("watched", 1, PATIENCE).await }
     });
     for _ in 0..3 {
-        let changed = provider.wait_for_status_change("told", 0, PATIENCE).await.expect("waiting");
+        let changed = provider.wait_for_status_change("watched", 0, PATIENCE).await.expect("waiting");
         let Some(OrchestrationStatus::Running { custom_status, custom_status_version: 1 }) = changed else {
             panic!("{changed:?}")
         };
         assert_eq!(custom_status.as_deref(), Some("one"));
     }
     assert!(!later.is_finished());
-    calls::send(&provider, calls::raised("told", "")).await;
+    calls::send(&provider, calls::raised("watched", "")).await;
     let (_, token, _) = calls::fetch(&provider, LEASE).await;
-    calls::ack(&provider, &token, calls::Done::completed("told", 3, "done")).await.expect("a fresh lease");
-    let told = later.await.expect("no panic").expect("waiting");
-    assert!(matches!(told, Some(OrchestrationStatus::Completed { .. })), "{told:?}");
+    calls::ack(&provider, &token, calls::Done::completed("watched", 3, "done")).await.expect("a fresh lease");
+    let status = later.await.expect("no panic").expect("waiting");
+    assert!(matches!(status, Some(OrchestrationStatus::Completed { .. })), "{status:?}");
     for _ in 0..3 {
-        let ended = provider.wait_for_completion("told", PATIENCE).await.expect("waiting");
+        let ended = provider.wait_for_completion("watched", PATIENCE).await.expect("waiting");
         assert!(matches!(&ended, Some(OrchestrationStatus::Completed { output, .. }) if output == "done"), "{ended:?}");
     }
 }

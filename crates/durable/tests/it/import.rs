@@ -1,4 +1,4 @@
-//! Importing from duroxide-pg: what is carried over, what it is refused for, and what a break leaves.
+//! Importing from duroxide-pg: the imported data, the reasons to reject an import, and interrupted imports.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -92,10 +92,10 @@ async fn duroxide_pg(db: TestDb) -> TestDb {
     db
 }
 
-/// Whatever can be read of the old instances must be read the same here, to the byte.
-/// Imports and asks the provider, its administration and the tables.
+/// All data of the old instances must be read here unchanged, to the byte.
+/// Imports and reads the provider, its administration and the tables.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_carried_over_reads_as_it_was() {
+async fn imported_data_is_unchanged() {
     let it = Move::prepare().await;
     let before = it.fingerprint().await;
     assert_eq!(it.import().await.expect("import"), HELD);
@@ -237,7 +237,7 @@ async fn runtimes_go_on_where_the_others_stopped() {
     runtime.shutdown(None).await;
 }
 
-/// What comes first stays first, attempts are counted on, and leases that have ended are not carried over.
+/// The order is kept, attempts are continued, and expired leases are not imported.
 /// Fetches by hand: the activities of the old queue in its order, and a message that was tried once.
 #[tokio::test(flavor = "multi_thread")]
 async fn queues_keep_their_order_and_their_attempts() {
@@ -293,7 +293,7 @@ async fn an_interrupted_import_continues() {
 }
 
 /// If the source has changed since the import began, the copied data is older: the import fails.
-/// Breaks an import off, adds an event and goes on; then the same after everything was carried over.
+/// Interrupts an import, adds an event and continues; then the same after everything was imported.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_source_that_changed_meanwhile_is_noticed_before_anything_runs() {
     let it = Move::prepare().await;
@@ -309,12 +309,12 @@ async fn a_source_that_changed_meanwhile_is_noticed_before_anything_runs() {
     it.in_old("delete from {schema}.history where instance_id = 'mail' and event_id = 3").await;
     assert_eq!(it.import().await.expect("as it was"), HELD);
     it.in_old("delete from {schema}.orchestrator_queue where instance_id = 'rest'").await;
-    let said = it.import().await.expect_err("somebody worked on it since");
+    let said = it.import().await.expect_err("the source has changed");
     assert!(matches!(said, Error::Changed { what: "messages", copied: 6, held: 5, .. }), "{said}");
 }
 
 /// While an import runs, the source can be read and not written.
-/// Holds the import at the target's history, tries to write, lets go.
+/// Stops the import at the target's history with a lock, tries to write, and releases the lock.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_source_is_write_locked_during_an_import() {
     let it = Arc::new(Move::prepare().await);
@@ -347,8 +347,8 @@ async fn the_source_is_write_locked_during_an_import() {
     it.in_old("update {schema}.orchestrator_queue set attempt_count = 9").await;
 }
 
-/// Every reason to refuse is found by the dry run and by the import alike, says what to do, and nothing has happened then.
-/// A table of what is done to the schemas, and what must be said.
+/// Every reason to reject an import is found by the dry run and by the import alike, with the fix, and without changes.
+/// A table of changes of the schemas, and the expected errors.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_import_is_rejected_with_the_reason() {
     let in_a_minute = "(extract(epoch from now() + interval '1 min') * 1000)::bigint";
@@ -384,8 +384,9 @@ async fn an_import_is_rejected_with_the_reason() {
     }
 }
 
-/// Activities are carried over from either peer, whose tables differ here, and one that cannot be read is named before anything runs.
-/// Takes the columns away that only one of them has, then spoils an activity; its text must not appear in the error.
+/// Activities are imported from either peer, whose tables differ here, and one that cannot be read is named before
+/// anything runs.
+/// Drops the columns that only one of them has, then damages an activity; its text must not appear in the error.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_instance_of_an_activity_comes_from_its_work_item() {
     let it = Move::prepare().await;
@@ -406,8 +407,8 @@ async fn the_instance_of_an_activity_comes_from_its_work_item() {
     assert_eq!(it.count(whose).await, 1);
 }
 
-/// Names that lead nowhere, or to the target itself.
-/// Imports from a schema that is not there, from one of ours, and from the target.
+/// Invalid names of the source, and the target as its own source.
+/// Imports from a missing schema, from one of this library, and from the target.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_import_needs_a_source_of_its_own() {
     let (it, other) = (Fixture::new().await, Fixture::new().await);
@@ -421,7 +422,7 @@ async fn an_import_needs_a_source_of_its_own() {
     assert!(Source::new("").is_err());
 }
 
-/// A dry run counts, and leaves nothing behind: neither in a target that is there nor in one that is not.
+/// A dry run counts, and leaves nothing behind: neither in an existing target nor in a missing one.
 /// The second target is a name that no schema has.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dry_run_changes_nothing() {
@@ -436,8 +437,8 @@ async fn a_dry_run_changes_nothing() {
     assert_eq!(it.count(made).await, 0);
 }
 
-/// A mistake in a statement of the import must not wait for its day.
-/// Prepares every file there is, between two schemas.
+/// An invalid statement of the import must be found here, even if it is rarely sent.
+/// Prepares every statement file, between two schemas.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_statement_fits_both_schemas() {
     let it = Move::prepare().await;

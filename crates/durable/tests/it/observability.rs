@@ -1,6 +1,6 @@
 //! Metrics, logs and spans of the provider, and what they never contain.
 //!
-//! Each test has a recorder and a subscriber of its own, for its thread: everything runs on one.
+//! Each test has a recorder and a subscriber of its own, for its thread: all of it runs on one thread.
 
 mod capture;
 mod recorder;
@@ -90,14 +90,15 @@ async fn healed(fixture: &Fixture, table: &str) {
     sqlx::query(&sql).execute(fixture.provider.pool()).await.expect("heal it");
 }
 
-/// A fetch gives up at its timeout: so soon, with an error.
+/// A fetch returns an error at its timeout: here, soon.
 async fn fails_to_fetch(provider: &PostgresProvider) {
     const SOON: Duration = Duration::from_millis(50);
     provider.fetch_orchestration_item(LEASE, SOON, None).await.expect_err("it fails");
 }
 
 /// The error counter has operation and kind, and counts each failed call once, however often it was retried.
-/// Triggers fail the tables that each operation writes, with a SQLSTATE of each kind; an answer that cannot be read is none of them.
+/// Triggers fail the tables that each operation writes, with a SQLSTATE of each kind; an answer that cannot be read is
+/// none of them.
 #[tokio::test]
 async fn every_failure_is_counted_by_operation_and_kind() {
     let recorded = Recorded::default();
@@ -146,7 +147,7 @@ async fn every_failure_is_counted_by_operation_and_kind() {
     fails_to_fetch(&forgetful).await;
     assert_eq!(counted("fetch", "unknown"), 1.0, "{:?}", recorded.starting(ERRORS));
 
-    // The caller's own mistakes are not the infrastructure's.
+    // Errors of the caller are not infrastructure errors.
     let before = recorded.starting(ERRORS);
     ack(provider, "i", "no token").await.expect_err("it is none");
     provider.ack_work_item("no token", None).await.expect_err("it is none");
@@ -160,7 +161,7 @@ async fn behind(proxy: &Proxy, db: &TestDb) -> PostgresProvider {
     PostgresProvider::with_database(database, options).await.expect("start a provider")
 }
 
-/// An ack that had to be sent once more is counted, and one whose answer was lost is not: that was asked for, not repeated.
+/// An ack that had to be repeated is counted; one whose response was lost is not: its outcome was read, not repeated.
 /// A proxy cuts the connection before and after the server has seen the ack.
 #[tokio::test]
 async fn an_ack_that_is_sent_again_is_counted() {

@@ -1,4 +1,4 @@
-//! What people read with psql.
+//! The views for psql.
 
 use duroxide::providers::Provider as _;
 
@@ -6,8 +6,10 @@ use crate::calls::{Done, ack, fetch, send, start};
 use crate::fixture::Fixture;
 use crate::races::LEASE;
 
-/// `events` returns every history: U+0000, which PostgreSQL cannot show, is shown as U+FFFD, and what only looks like it stays.
-/// A turn whose input has U+0000 twice in a row and the six characters that stand for it in JSON, behind one backslash and behind two.
+/// `events` returns every history: U+0000, which PostgreSQL cannot show, is shown as U+FFFD, and what only looks like
+/// it stays.
+/// A turn whose input has U+0000 twice in a row and the six characters that stand for it in JSON, behind one backslash
+/// and behind two.
 #[tokio::test]
 async fn events_are_shown_whatever_is_in_them() {
     let Fixture { db, provider } = Fixture::new().await;

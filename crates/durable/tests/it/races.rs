@@ -1,4 +1,4 @@
-//! Claims of several processes at the same moment as acks: what has been done is not done again.
+//! Claims of several processes at the same time as acks: completed work is not repeated.
 
 mod deadlocks;
 mod interleaved;
@@ -42,7 +42,7 @@ impl Side {
         Side { transaction, backend }
     }
 
-    /// Runs a statement of the schema. How many rows it met.
+    /// Runs a statement of the schema. Returns the number of rows.
     async fn run(&mut self, db: &TestDb, sql: &str) -> u64 {
         let done = sqlx::query(db.schema().sql(sql)).execute(&mut *self.transaction).await;
         done.unwrap_or_else(|error| panic!("{sql}: {error}")).rows_affected()
@@ -54,7 +54,7 @@ impl Side {
             "select exists (select from pg_locks l where not l.granted and $1 = any (pg_blocking_pids(l.pid)))";
         eventually("the other side waits", async || {
             let asked = sqlx::query_scalar(waiting).bind(self.backend).fetch_one(db.database().pool()).await;
-            asked.expect("whether somebody waits")
+            asked.expect("whether a session waits")
         })
         .await;
     }
@@ -107,9 +107,10 @@ async fn work_in_vain(provider: PostgresProvider) {
 }
 
 /// An instance that is deleted during its turn is not created again by the ack of that turn.
-/// Instances are started and at once deleted by force, while two processes fetch and ack them; in any order, nothing of them is left.
+/// Instances are started and at once deleted by force, while two processes fetch and ack them; in any order, nothing of
+/// them is left.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_deleted_during_its_turn_does_not_come_back() {
+async fn an_instance_deleted_during_its_turn_is_not_recreated() {
     let here = Fixture::new().await;
     let elsewhere = Elsewhere::start(&here.db, LongPollConfig::enabled()).await;
     let mut workers = JoinSet::new();
@@ -123,7 +124,7 @@ async fn what_is_deleted_during_its_turn_does_not_come_back() {
         let instance = format!("turn-{number}");
         here.provider.enqueue_for_orchestrator(start(&instance, ""), None).await.expect("sent");
         // Now and then together with more than can be locked one by one.
-        let others = (0..1_000).filter(|_| number % 50 == 0).map(|other| format!("nobody-{other}"));
+        let others = (0..1_000).filter(|_| number % 50 == 0).map(|other| format!("unknown-{other}"));
         let ids: Vec<String> = [instance].into_iter().chain(others).collect();
         let gone = here.provider.delete_instances_atomic(&ids, true).await.expect("deleted");
         deleted += gone.instances_deleted;
@@ -145,9 +146,10 @@ async fn what_is_deleted_during_its_turn_does_not_come_back() {
     assert!(workers.try_join_next().is_none(), "they work");
 }
 
-/// A turn that one process takes and finishes while another is looking is not given to that other: its messages are gone, whatever the look
-/// had seen of them before.
-/// Turns are as short as can be, and started one by one, so that claims and acks of both processes overlap all the time.
+/// A turn that one process claims and finishes while another polls is not given to that other: its messages are gone,
+/// whatever the poll had read before.
+/// Turns are as short as can be, and started one by one, so that claims and acks of both processes overlap all the
+/// time.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_turn_that_is_acked_during_a_poll_is_not_returned_again() {
     let here = Fixture::new().await;
@@ -177,11 +179,12 @@ async fn a_turn_that_is_acked_during_a_poll_is_not_returned_again() {
     assert!(gifts.try_recv().is_err(), "something was given twice");
 }
 
-/// A claim does not wait for a locked row of a session, as the ack of its last activity does: two that wait for each other's sessions would
-/// never end. It takes what else there is, and the session's when the row is free.
-/// The owner of a session fetches twice at a time while a transaction holds its row, with an activity of the session first in line.
+/// A claim does not wait for a locked row of a session, as the ack of its last activity does: two that wait for each
+/// other's sessions would never end. It takes what else there is, and the session's when the row is free.
+/// The owner of a session fetches twice at a time while a transaction holds its row, with an activity of the session
+/// first in line.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_claim_passes_by_a_session_that_is_locked() {
+async fn a_claim_skips_a_locked_session() {
     let Fixture { db, provider } = Fixture::new().await;
     let owner = SessionFetchConfig { owner_id: "one".to_owned(), lock_timeout: LEASE };
     let of_session = |id| match activity("a", id) {
@@ -211,17 +214,19 @@ async fn a_claim_passes_by_a_session_that_is_locked() {
     send_work(&provider, of_session(2)).await;
     send_work(&provider, activity("a", 3)).await;
     let mut fetches = JoinSet::from_iter([fetch(), fetch()]);
-    let first = timeout(SOON, fetches.join_next()).await.expect("it waits for nobody").expect("two").expect("no panic");
+    let first =
+        timeout(SOON, fetches.join_next()).await.expect("it waits for no lock").expect("two").expect("no panic");
     assert_eq!(first.0, 3);
     holder.rollback().await.expect("rolled back");
     let second = fetches.join_next().await.expect("one more").expect("no panic");
     assert_eq!(second.0, 2);
 }
 
-/// An activity whose lease is renewed in the moment of its ack ends all the same, and so does one that is given up then.
-/// Many times over each is renewed by three and ended by one, all at once. What ended is gone, what was given up is free.
+/// An activity whose lease is renewed at the time of its ack still ends, and so does one that is released then.
+/// Many times over each is renewed by three and ended by one, all at once. What ended is gone, what was given up is
+/// free.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_renewal_in_the_moment_of_the_end_changes_nothing() {
+async fn a_renewal_during_the_ack_changes_nothing() {
     const ROUNDS: u64 = 150;
     let Fixture { db, provider } = Fixture::new().await;
     begin(&provider, "i", LEASE).await;

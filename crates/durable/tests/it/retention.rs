@@ -40,7 +40,8 @@ async fn keeping(db: &TestDb, retention: Duration) -> PostgresProvider {
     PostgresProvider::with_database(db.database().clone(), options).await.expect("start a provider")
 }
 
-/// An instance that ended longer ago than the retention is deleted with all below it; one that ended later, one that runs, and a child of one that runs are kept.
+/// An instance that ended longer ago than the retention is deleted with all below it; one that ended later, one that
+/// runs, and a child of one that runs are kept.
 /// A provider without a retention was there all the time, and has deleted nothing.
 #[tokio::test]
 async fn ended_instances_are_deleted_after_the_retention() {

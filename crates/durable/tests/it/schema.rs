@@ -1,4 +1,4 @@
-//! What the provider keeps in a schema, and the statements it sends there.
+//! The provider's part of the schema, and its statements.
 
 use reveille_durable::PostgresProvider;
 use reveille_pg::Migrator;
@@ -19,8 +19,8 @@ async fn the_schema_is_the_committed_one() {
     check_snapshot(db.database(), db.schema(), concat!(env!("CARGO_MANIFEST_DIR"), "/db/schema.sql")).await;
 }
 
-/// A mistake in a statement that is rarely sent must not wait for its day.
-/// Prepares every file there is.
+/// An invalid statement must be found here, even if it is rarely sent.
+/// Prepares every statement file.
 #[tokio::test]
 async fn every_statement_fits_the_schema() {
     let db = migrated().await;

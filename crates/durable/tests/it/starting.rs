@@ -1,4 +1,4 @@
-//! How providers start: each constructor as it says, and nothing changed that should only be verified.
+//! How providers start: each constructor as documented, and no changes if the schema is only verified.
 
 use std::ffi::OsString;
 use std::process::Output;
@@ -28,10 +28,11 @@ async fn waits(provider: &PostgresProvider, poll_timeout: Duration) -> Duration 
     since.elapsed()
 }
 
-/// Each constructor that takes a URL uses the schema and the way of waiting that it is called after, and makes the schema it needs.
+/// Each constructor that takes a URL uses the schema and the way of waiting that it is called after, and makes the
+/// schema it needs.
 /// The server is a private one: two of them work in `public`.
 #[tokio::test(flavor = "multi_thread")]
-async fn constructors_do_what_they_are_called_after() {
+async fn constructors_do_what_their_names_say() {
     let Some(server) = PrivateCluster::start().await else { return };
     let url = server.url();
     let check = async |made: reveille_durable::Result<PostgresProvider>, schema: &str, long_poll: bool| {
@@ -55,7 +56,8 @@ async fn constructors_do_what_they_are_called_after() {
     check(PostgresProvider::new_with_options(url, None, LongPollConfig::enabled()).await, "public", true).await;
 }
 
-/// A provider that only verifies changes nothing: a schema that is behind is an error that says so, one that is up to date will do.
+/// A provider that only verifies changes nothing: a schema that is behind is an error that says so, one that is up to
+/// date will do.
 #[tokio::test(flavor = "multi_thread")]
 async fn verifying_changes_nothing() {
     let db = TestDb::new().await;
@@ -78,8 +80,8 @@ async fn verifying_changes_nothing() {
     assert_eq!(relations().await, made);
 }
 
-/// The environment sets the size of the pool of every constructor that takes a URL and no options; what it cannot mean is an error that names the
-/// variable, also if it is no text.
+/// The environment sets the size of the pool of every constructor that takes a URL and no options; what it cannot mean
+/// is an error that names the variable, also if it is no text.
 /// This test starts itself as further processes: an environment belongs to a process.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_environment_sets_the_size_of_the_pool() {

@@ -1,4 +1,4 @@
-//! duroxide's own stress tests, short: everything that is launched completes, and every history is as it must be.
+//! duroxide's own stress tests, short: all orchestrations complete, and every history is consistent.
 //!
 //! The long runs, with figures, are the benchmark's.
 

@@ -1,4 +1,5 @@
-//! Starting and signalling inside the application's own transaction: it happens exactly if the transaction commits.
+//! Starting and signalling inside the application's own transaction: it takes effect exactly if the transaction
+//! commits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,8 +15,8 @@ use sqlx::{AssertSqlSafe, PgPool};
 use crate::calls::raised;
 use crate::fixture::{Elsewhere, Fixture, PATIENCE, eventually};
 
-/// An application with a pool of its own, whose `search_path` leads to its own tables, among them some that are called as the provider's are; and a
-/// runtime in another process.
+/// An application with a pool of its own, whose `search_path` leads to its own tables, among them some that are called
+/// as the provider's are; and a runtime in another process.
 struct Application {
     pool: PgPool,
     provider: PostgresProvider,
@@ -73,10 +74,10 @@ impl Application {
     }
 }
 
-/// What is started and sent in a transaction is carried out in another process when the transaction has committed, together with the application's
-/// own rows.
+/// What is started and sent in a transaction is carried out in another process when the transaction has committed,
+/// together with the application's own rows.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_committed_is_carried_out() {
+async fn committed_calls_take_effect() {
     let app = Application::start().await;
     let mut transaction = app.pool.begin().await.expect("begin");
     sqlx::query("insert into orders values (42)").execute(&mut *transaction).await.expect("the order");
@@ -94,10 +95,10 @@ async fn what_is_committed_is_carried_out() {
     app.runtime.shutdown(Some(0)).await;
 }
 
-/// What is rolled back has never been: neither a start nor an event; and a savepoint takes back its part alone.
+/// A rollback undoes starts and events; a savepoint undoes only its part.
 /// The events that were rolled back would have moved the order on.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_rolled_back_has_never_been() {
+async fn rolled_back_calls_have_no_effect() {
     let app = Application::start().await;
     let mut transaction = app.pool.begin().await.expect("begin");
     app.provider.start_orchestration_in(&mut transaction, "never", "ends", None, "").await.expect("started");
@@ -127,7 +128,8 @@ async fn what_is_rolled_back_has_never_been() {
     app.runtime.shutdown(Some(0)).await;
 }
 
-/// Before the commit nothing is visible and nothing is blocked: other orchestrations continue while the transaction is open.
+/// Before the commit no change is visible and no other transaction is blocked: other orchestrations continue while the
+/// transaction is open.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_open_transaction_is_invisible_and_blocks_nothing() {
     let app = Application::start().await;
@@ -146,7 +148,8 @@ async fn an_open_transaction_is_invisible_and_blocks_nothing() {
     app.runtime.shutdown(Some(0)).await;
 }
 
-/// The application's pool is enough for a whole runtime, wherever its `search_path` leads; the tables there are not touched.
+/// The application's pool is enough for a whole runtime, wherever its `search_path` leads; the tables there are not
+/// touched.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_runtime_works_on_the_applications_own_pool() {
     let app = Application::start().await;

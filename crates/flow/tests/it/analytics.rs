@@ -1,4 +1,4 @@
-//! How tasks went, and where they spent their time.
+//! Analytics: the outcomes of tasks, and where they spent their time.
 
 use reveille_flow::Error;
 use serde_json::json;
@@ -6,10 +6,10 @@ use time::{Duration, OffsetDateTime};
 
 use crate::fixture::{Fixture, NAMESPACE};
 
-/// Counts, rates and durations by template and by step are those of the tasks that ran; others do not count.
-/// Times are set in the rows, so that they are known.
+/// Counts, rates and durations by template and by step cover the tasks that ran; others do not count.
+/// The times are set in the rows.
 #[tokio::test]
-async fn what_went_how_is_told() {
+async fn analytics_cover_tasks_that_ran() {
     let flow =
         Fixture::with("[{name: a, retry: {max_attempts: 2, backoff: none}}, {name: b, dependencies: [a]}]").await;
     let since = OffsetDateTime::now_utc() - Duration::minutes(5);
@@ -36,21 +36,21 @@ async fn what_went_how_is_told() {
     for sql in set {
         sqlx::query(flow.db.schema().sql(sql)).execute(flow.db.database().pool()).await.expect("known times");
     }
-    let told = flow.performance(Some(NAMESPACE), since).await.expect("an answer");
-    let [of] = &told.templates[..] else { panic!("one template: {told:?}") };
+    let report = flow.performance(Some(NAMESPACE), since).await.expect("an answer");
+    let [of] = &report.templates[..] else { panic!("one template: {report:?}") };
     assert_eq!((of.tasks, of.open, of.complete, of.error, of.attempts), (4, 1, 2, 1, 8));
     assert_eq!(of.success_rate.map(|rate| (rate * 100.0) as u32), Some(66));
     let ms = |spread: Option<reveille_flow::Spread>| spread.map(|spread| (spread.p50_ms as u64, spread.p95_ms as u64));
     assert_eq!((ms(of.duration), ms(of.queue_wait)), (Some((9_000, 9_000)), Some((2_000, 2_000))));
 
-    let told = flow.bottlenecks(None, since, 10).await.expect("an answer");
-    let steps: Vec<_> = told.steps.iter().map(|one| (one.step.as_str(), one.attempts, one.failed)).collect();
+    let report = flow.bottlenecks(None, since, 10).await.expect("an answer");
+    let steps: Vec<_> = report.steps.iter().map(|one| (one.step.as_str(), one.attempts, one.failed)).collect();
     assert_eq!(steps, [("a", 6, 4), ("b", 2, 0)], "the slowest first");
     assert_eq!(
-        (ms(told.steps[0].queue_wait), ms(told.steps[0].duration)),
+        (ms(report.steps[0].queue_wait), ms(report.steps[0].duration)),
         (Some((2_000, 2_000)), Some((3_000, 3_000)))
     );
-    assert_eq!(told.steps[1].total_duration_ms as u64, 2_000);
+    assert_eq!(report.steps[1].total_duration_ms as u64, 2_000);
     assert_eq!(flow.bottlenecks(None, since, 1).await.expect("an answer").steps.len(), 1);
 
     let later = OffsetDateTime::now_utc() + Duration::minutes(5);

@@ -1,4 +1,4 @@
-//! The same operation for many steps or tasks.
+//! Bulk operations on steps and tasks.
 
 use reveille_flow::{BulkFilter, BulkOperation, BulkReport, BulkRequest, Error, Operation, Submission, TaskState};
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ fn request(filter: BulkFilter, operation: BulkOperation) -> BulkRequest {
 }
 
 impl Fixture {
-    /// So many tasks of `t`, in which everything that can be claimed failed with this message.
+    /// This many tasks of `t`, whose first steps failed with this message.
     async fn failed_tasks(&self, count: usize, message: &str) -> Vec<Uuid> {
         let mut tasks = Vec::new();
         for _ in 0..count {
@@ -38,9 +38,10 @@ fn of(report: &BulkReport) -> (u64, u64, usize, u64) {
     (report.matched, report.done, report.refused.len(), report.remaining)
 }
 
-/// A preview says what would be done and changes nothing; the same in earnest does that, up to the limit, says what remains, and goes on with it when it is sent again.
+/// A preview lists the operations and changes nothing; the operation applies them up to the limit, reports the rest,
+/// and continues when it is sent again.
 #[tokio::test]
-async fn a_preview_says_what_would_be_done() {
+async fn a_preview_lists_the_operations() {
     let flow = Fixture::with("[{name: a}, {name: b}, {name: c, dependencies: [a, b]}]").await;
     let tasks = flow.failed_tasks(3, "broken").await;
     let all = request(filter(), BulkOperation::ResetForRetry);
@@ -49,7 +50,7 @@ async fn a_preview_says_what_would_be_done() {
     let listed: Vec<(Uuid, &str)> =
         preview.items.iter().map(|item| (item.task_uuid, item.step_name.as_deref().expect("a step"))).collect();
     assert_eq!(listed, [(tasks[0], "a"), (tasks[0], "b"), (tasks[1], "a"), (tasks[1], "b")]);
-    assert!(flow.now(9).await.is_empty(), "nothing was changed");
+    assert!(flow.now(9).await.is_empty(), "no step was changed");
     assert!(flow.attempts(tasks[0]).await.iter().all(|(_, outcome)| outcome == "failed_for_good"), "nor written");
     let earnest = BulkRequest { limit: 4, ..all };
     let report = flow.many(earnest.clone()).await;
@@ -57,18 +58,18 @@ async fn a_preview_says_what_would_be_done() {
     assert_eq!(of(&flow.many(earnest.clone()).await), (2, 2, 0, 0));
     assert_eq!(of(&flow.many(earnest).await), (0, 0, 0, 0));
     for task in &tasks {
-        flow.sound(*task, "the resets").await;
+        flow.check_invariants(*task, "the resets").await;
     }
     assert_eq!(flow.waves().await.concat().len(), 9);
     for task in tasks {
-        assert_eq!(flow.standing(task).await, ("complete".to_owned(), 0));
+        assert_eq!(flow.state_and_open_steps(task).await, ("complete".to_owned(), 0));
     }
 }
 
-/// Every condition leaves out what does not meet it.
-/// Three tasks differ in everything; each condition is met by one of them.
+/// Every condition excludes tasks that do not meet it.
+/// Three tasks differ in all properties; each condition is met by one of them.
 #[tokio::test]
-async fn every_condition_counts() {
+async fn every_condition_is_applied() {
     let flow = Fixture::with("[{name: a}, {name: b, dependencies: [a]}]").await;
     let first = flow.failed_tasks(1, "a \"timeout\"").await[0];
     let before = pg_now(&flow).await;
@@ -112,9 +113,10 @@ async fn pg_now(flow: &Fixture) -> time::OffsetDateTime {
     sqlx::query_scalar("select now()").fetch_one(flow.db.database().pool()).await.expect("a time")
 }
 
-/// What cannot be done is in the report with its reason, and the rest is done: a result that one of two templates does not allow.
+/// A rejected item is in the report with its reason, and the others are applied: a result that one of two templates
+/// does not allow.
 #[tokio::test]
-async fn what_cannot_be_done_is_in_the_report() {
+async fn rejected_items_are_in_the_report() {
     let flow = Fixture::with("[{name: a}]").await;
     flow.template("strict", "[{name: a, result_schema: {type: integer}}]").await;
     let easy = flow.task().await;
@@ -128,12 +130,12 @@ async fn what_cannot_be_done_is_in_the_report() {
         assert!(report.refused[0].reason.starts_with("invalid parameter `result`: "), "{report:?}");
     }
     assert_eq!(
-        (flow.standing(easy).await.0, flow.standing(strict).await.0),
+        (flow.state_and_open_steps(easy).await.0, flow.state_and_open_steps(strict).await.0),
         ("complete".to_owned(), "open".to_owned())
     );
 }
 
-/// Many tasks are cancelled, and others are not.
+/// Many tasks are cancelled, and only those.
 #[tokio::test]
 async fn many_tasks_are_cancelled() {
     let flow = Fixture::with("[{name: a}]").await;
@@ -145,14 +147,14 @@ async fn many_tasks_are_cancelled() {
     let report = flow.many(request(filter(), BulkOperation::CancelTask)).await;
     assert_eq!(of(&report), (4, 4, 0, 0));
     for task in &tasks[..4] {
-        assert_eq!(flow.standing(*task).await.0, "cancelled");
+        assert_eq!(flow.state_and_open_steps(*task).await.0, "cancelled");
     }
     assert!(flow.now(9).await.is_empty());
     assert_eq!(of(&flow.many(request(filter(), BulkOperation::ResolveTask)).await), (5, 5, 0, 0));
-    assert_eq!(flow.standing(tasks[4]).await.0, "resolved_manually");
+    assert_eq!(flow.state_and_open_steps(tasks[4]).await.0, "resolved_manually");
 }
 
-/// A request is read from JSON, and what cannot be meant is refused with the name of the field.
+/// A request is parsed from JSON, and an invalid one is rejected with the name of the field.
 #[tokio::test]
 async fn a_request_is_checked() {
     let read = |value: Value| serde_json::from_value::<BulkRequest>(value);

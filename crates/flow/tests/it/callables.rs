@@ -1,4 +1,4 @@
-//! Claiming steps by what carries them out.
+//! Claiming steps by callable.
 
 use reveille_flow::{ClaimRequest, Error};
 use serde_json::json;
@@ -10,7 +10,7 @@ fn pay() -> Vec<String> {
     vec!["pay".to_owned()]
 }
 
-/// A claim by callable gets all steps that it carries out, whatever their names, and no others.
+/// A claim by callable gets all steps of that callable, whatever their names, and no others.
 #[tokio::test]
 async fn steps_are_claimed_by_callable() {
     let steps = "[{name: a, handler: {callable: pay}}, {name: b, handler: {callable: pay}}, {name: c, handler: {callable: ship}}, {name: pay, handler: {callable: other}}]";
@@ -22,16 +22,16 @@ async fn steps_are_claimed_by_callable() {
     assert_eq!(names, ["a", "b"]);
     assert!(claimed.iter().all(|step| step.callable == "pay"));
     let both = ClaimRequest { steps: Some(pay()), ..worker() };
-    for (claimant, callables) in [(both, pay()), (worker(), vec![]), (worker(), vec!["\0".to_owned()])] {
-        let error = flow.claim_callables(&claimant, &callables, 1, None).await.expect_err("refused");
+    for (request, callables) in [(both, pay()), (worker(), vec![]), (worker(), vec!["\0".to_owned()])] {
+        let error = flow.claim_callables(&request, &callables, 1, None).await.expect_err("refused");
         assert!(matches!(error, Error::Invalid { what: "callables", .. }), "{error}");
     }
 }
 
-/// A worker that waits for a callable is woken by the first task of a template that is registered while it waits, by another process.
-/// Nothing is polled: the fallback comes every five minutes.
+/// A claim that waits for a callable is woken by the first task of a template that another process registers meanwhile.
+/// No poll can find it: the fallback comes every five minutes.
 #[tokio::test]
-async fn a_template_that_is_registered_later_counts() {
+async fn a_template_that_is_registered_later_wakes_claims() {
     let flow = Fixture::new().await;
     let elsewhere = Elsewhere::start(&flow.db).await;
     let waiting = tokio::spawn({
@@ -45,7 +45,7 @@ async fn a_template_that_is_registered_later_counts() {
     assert_eq!(claimed[0].name, "a");
 }
 
-/// A name that stands for another callable as well is an error that says which, and not an empty answer.
+/// A step name with two callables is an error that names both, not an empty result.
 #[tokio::test]
 async fn a_name_of_two_callables_is_an_error() {
     let flow = Fixture::with("[{name: a, handler: {callable: pay}}]").await;

@@ -1,4 +1,4 @@
-//! Claiming: who gets what, when, and what a lost claim is worth.
+//! Claims: which worker gets which steps, when, and the effect of a lost claim.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use uuid::Uuid;
 
 use crate::fixture::{Fixture, NAMESPACE, PATIENCE, failure, submission, worker};
 
-/// A worker that waits is woken by a submission, and by what a step makes ready.
-/// It waits before there is anything, with a patience that polling alone would not meet.
+/// A waiting worker is woken by a submission, and by the completion of a dependency.
+/// It waits before there is a step, with a deadline that polling alone would miss.
 #[tokio::test]
 async fn a_waiting_worker_is_woken() {
     let flow = Fixture::with("[{name: a}, {name: b, dependencies: [a]}]").await;
@@ -26,9 +26,9 @@ async fn a_waiting_worker_is_woken() {
     assert_eq!(second.await.expect("no panic")[0].name, "b");
 }
 
-/// A worker gets the steps it names, in the namespaces it names, and nobody else's.
+/// A worker gets the steps it names, in the namespaces it names, and no others.
 #[tokio::test]
-async fn a_worker_gets_what_it_names() {
+async fn a_worker_gets_the_steps_it_names() {
     let flow = Fixture::with("[{name: a}, {name: b}]").await;
     flow.task().await;
     let of = |namespace: &str, steps: &[&str]| ClaimRequest {
@@ -59,7 +59,8 @@ async fn priority_comes_first_then_age() {
     assert_eq!(order, [1, 4, 0, 2, 3]);
 }
 
-/// A lease that ends makes its step due again with the attempt counted; whoever comes late with the old claim is refused and changes nothing.
+/// A step is due again when its lease expires, with the attempt counted; a late report under the old claim is rejected
+/// and changes nothing.
 #[tokio::test]
 async fn a_lost_lease_is_fenced() {
     let flow = Fixture::with("[{name: a}]").await;
@@ -74,24 +75,24 @@ async fn a_lost_lease_is_fenced() {
     assert_eq!(flow.attempts(task).await, [(1, "lease_ended".to_owned()), (2, "complete".to_owned())]);
 }
 
-/// What was said is answered the same when it is said again, and counts once.
+/// A repeated report has the same outcome, and is applied once.
 #[tokio::test]
-async fn what_is_said_twice_counts_once() {
+async fn repeated_reports_count_once() {
     let flow = Fixture::with("[{name: a}, {name: b, dependencies: [a]}]").await;
     let task = flow.task().await;
     let a = flow.next().await;
     for repeated in [false, true] {
-        let settled = flow.complete(&a, json!(1)).await;
-        assert_eq!((settled.step, settled.repeated), (StepState::Complete, repeated));
+        let outcome = flow.complete(&a, json!(1)).await;
+        assert_eq!((outcome.step, outcome.repeated), (StepState::Complete, repeated));
     }
-    assert_eq!(flow.standing(task).await, ("open".to_owned(), 1));
+    assert_eq!(flow.state_and_open_steps(task).await, ("open".to_owned(), 1));
     assert_eq!(flow.run().await, ["b"]);
 }
 
-/// A claim that has ended is refused another report: only the same one again is a repetition.
+/// A claim that has ended rejects a different report; the same report again is a repetition.
 /// Each report ends a claim and is repeated; then each other one is sent with the token of that claim.
 #[tokio::test]
-async fn another_report_after_the_end_is_lost() {
+async fn a_different_report_after_the_end_is_rejected() {
     let checkpoint = || serde_json::value::to_raw_value(&7).expect("JSON");
     let said = |which: usize| match which {
         0 => AttemptResult::Complete(json!(1).into()),
@@ -106,7 +107,7 @@ async fn another_report_after_the_end_is_lost() {
         let step = flow.next().await;
         assert!(!flow.say(&step, said(first)).await.expect("it counts").repeated);
         assert!(flow.say(&step, said(first)).await.expect("it is repeated").repeated);
-        // A failure is stored as the one for good if that was its last attempt.
+        // A failure of the last attempt is stored as permanent.
         for other in (0..5).filter(|other| *other != first && (*other, first) != (1, 2)) {
             assert_eq!(flow.say(&step, said(other)).await, Err(Refused::Lost), "{other} after {first}");
         }
@@ -114,9 +115,9 @@ async fn another_report_after_the_end_is_lost() {
     }
 }
 
-/// A worker that stops gives its steps back at once, uncharged; one that yields leaves its checkpoint for whoever goes on.
+/// A worker that stops releases its steps at once, uncharged; a yielded step keeps its checkpoint for the next worker.
 #[tokio::test]
-async fn what_is_given_back_is_not_charged() {
+async fn released_steps_are_not_charged() {
     let flow = Fixture::with("[{name: a}]").await;
     flow.task().await;
     let first = flow.next().await;
@@ -129,10 +130,10 @@ async fn what_is_given_back_is_not_charged() {
     assert_eq!((third.attempt, third.checkpoint.expect("a checkpoint").get()), (1, r#"{"row":7}"#));
 }
 
-/// A claim that nobody waits for any more is given back.
-/// Its future is dropped while the claim is under way, and another worker gets the step long before its lease would end.
+/// A claim whose caller is gone is released.
+/// Its future is dropped during the claim, and another worker gets the step long before its lease would end.
 #[tokio::test]
-async fn a_dropped_claim_delays_nobody() {
+async fn a_dropped_claim_delays_no_other_worker() {
     let flow = Fixture::with("[{name: a}]").await;
     let waiting = flow.flow.clone();
     let first = tokio::spawn(async move { waiting.claim(&worker(), 1, Some(Instant::now() + PATIENCE)).await });
@@ -148,9 +149,9 @@ async fn a_dropped_claim_delays_nobody() {
     assert_eq!(flow.next().await.attempt, 1);
 }
 
-/// Many workers at once never have the same step.
+/// Concurrent workers never have the same step.
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_has_what_another_has() {
+async fn two_workers_never_have_the_same_step() {
     let flow = Fixture::with("[{name: a}]").await;
     for _ in 0..40 {
         flow.task().await;
@@ -177,9 +178,9 @@ async fn nobody_has_what_another_has() {
     assert_eq!((all.len(), distinct.len()), (40, 40));
 }
 
-/// A worker that says it is alive keeps its step beyond its lease; one that has lost it is told so.
+/// A heartbeat extends the lease of a step; that of a worker that has lost the step is rejected.
 #[tokio::test]
-async fn who_is_alive_keeps_its_step() {
+async fn a_heartbeat_keeps_the_step() {
     let flow = Fixture::with("[{name: a}]").await;
     flow.task().await;
     let short = ClaimRequest { lease: Duration::from_millis(300), ..worker() };
@@ -194,9 +195,9 @@ async fn who_is_alive_keeps_its_step() {
     assert_eq!(flow.complete(&again, json!(1)).await.step, StepState::Complete);
 }
 
-/// However often a worker says that it is alive, an attempt ends with the step's timeout.
+/// An attempt ends at the step's timeout, however many heartbeats there are.
 #[tokio::test]
-async fn a_timeout_bounds_what_is_alive() {
+async fn heartbeats_do_not_extend_the_timeout() {
     let flow = Fixture::with("[{name: a, timeout_seconds: 0.5, retry: {backoff: none}}]").await;
     let _orchestrator = flow.orchestrate();
     flow.task().await;
@@ -209,8 +210,8 @@ async fn a_timeout_bounds_what_is_alive() {
     assert_eq!((again.attempt, again.checkpoint.expect("a checkpoint").get()), (2, "7"));
 }
 
-/// A worker that dies with the last attempt is not waited for: the engine ends the step and its task when the lease ends.
-/// No worker claims anything any more.
+/// The lease of a last attempt ends without a worker: the engine ends the step and its task.
+/// No worker claims any more.
 #[tokio::test]
 async fn a_last_attempt_that_is_lost_ends_the_task() {
     let flow = Fixture::with("[{name: a, retry: {max_attempts: 1}}]").await;
@@ -218,14 +219,15 @@ async fn a_last_attempt_that_is_lost_ends_the_task() {
     let task = flow.task().await;
     let short = ClaimRequest { lease: Duration::from_millis(200), ..worker() };
     let lost = flow.claim(&short, 1, None).await.expect("a claim").pop().expect("a step");
-    reveille_pg::testing::eventually("the task ends", async || flow.standing(task).await.0 == "error").await;
+    reveille_pg::testing::eventually("the task ends", async || flow.state_and_open_steps(task).await.0 == "error")
+        .await;
     assert_eq!(flow.say(&lost, AttemptResult::Complete(json!("late").into())).await, Err(Refused::Lost));
     assert_eq!(flow.attempts(task).await, [(1, "lease_ended".to_owned())]);
 }
 
-/// A step that is given back wakes who waits for it by its name, whoever had it.
+/// A released step wakes a claim that waits for its name, in every group.
 #[tokio::test]
-async fn what_is_given_back_wakes_other_groups() {
+async fn released_steps_wake_other_groups() {
     let flow = Fixture::with("[{name: a}]").await;
     flow.task().await;
     let held = flow.next().await;
@@ -234,7 +236,7 @@ async fn what_is_given_back_wakes_other_groups() {
     assert_eq!(waiting.await.expect("no panic").attempt, 1);
 }
 
-/// The same token twice in one call is one word and one sign of life.
+/// The same token twice in one call is one report and one heartbeat.
 #[tokio::test]
 async fn a_token_twice_in_one_call_is_one() {
     let flow = Fixture::with("[{name: a}]").await;
@@ -243,16 +245,16 @@ async fn a_token_twice_in_one_call_is_one() {
     let alive = || reveille_flow::Renewal { token: step.token, lease: Duration::from_secs(60), checkpoint: None };
     assert_eq!(flow.heartbeat(vec![alive(), alive()]).await.expect("an answer"), [Ok(()), Ok(())]);
     let ended = || reveille_flow::StepReport { token: step.token, result: AttemptResult::Complete(json!(1).into()) };
-    let settled = flow.report(vec![ended(), ended()]).await.expect("an answer");
-    assert!(settled.iter().all(|settled| settled.as_ref().is_ok_and(|settled| settled.step == StepState::Complete)));
+    let outcomes = flow.report(vec![ended(), ended()]).await.expect("an answer");
+    assert!(outcomes.iter().all(|outcome| outcome.as_ref().is_ok_and(|outcome| outcome.step == StepState::Complete)));
     assert_eq!(flow.attempts(task).await, [(1, "complete".to_owned())]);
 }
 
-/// Whoever waits where there is nothing asks once, and then nothing: neither while it waits nor when others come to wait beside it.
+/// Waiting claims without a step poll once; neither the wait nor further waiters cause more statements.
 #[tokio::test]
-async fn nobody_asks_while_there_is_nothing() {
+async fn waiting_claims_send_no_statements() {
     let flow = Fixture::with("[{name: a}, {name: b, dependencies: [a]}]").await;
-    // From when it hears, everybody looks once.
+    // Every group polls once when the listener connects.
     reveille_pg::testing::eventually("it hears", async || flow.health().is_connected()).await;
     flow.task().await;
     let a = flow.next().await;
@@ -266,26 +268,26 @@ async fn nobody_asks_while_there_is_nothing() {
     assert_eq!(waiting.await.expect("no panic").name, "b");
 }
 
-/// A claim whose answer is never heard must not keep its steps until its lease ends: the next look gives them back, uncharged.
-/// The connection is cut when the answer comes; the lease is longer than the test.
+/// A claim whose response is lost must not keep its steps until the lease ends: the next poll releases them, uncharged.
+/// The connection is cut when the response comes; the lease is longer than the test.
 #[tokio::test]
-async fn a_claim_that_nobody_heard_of_delays_nobody() {
+async fn an_unanswered_claim_delays_no_other_worker() {
     let flow = Fixture::with("[{name: a}]").await;
     flow.task().await;
     let proxy = reveille_pg::testing::Proxy::start(&flow.db).await;
     let database = reveille_pg::Database::connect_lazy(proxy.url(), reveille_pg::Options::default()).expect("a pool");
     let there = reveille_flow::Flow::start(&database, flow.db.schema(), reveille_flow::Options::default());
-    let cut = proxy.cut_reply_to("nobody hears");
-    let deaf = ClaimRequest { name: "nobody hears".to_owned(), ..worker() };
-    let claimed = there.claim(&deaf, 1, Some(Instant::now() + PATIENCE)).await.expect("a claim");
+    let cut = proxy.cut_reply_to("unanswered");
+    let request = ClaimRequest { name: "unanswered".to_owned(), ..worker() };
+    let claimed = there.claim(&request, 1, Some(Instant::now() + PATIENCE)).await.expect("a claim");
     cut.happened().await;
     assert_eq!(claimed.first().map(|step| step.attempt), Some(1));
 }
 
-/// Whoever names so many namespaces and steps that they cannot be told apart one by one is woken all the same.
-/// It waits before there is anything, and the engine's own polls are far off.
+/// A claim with so many namespaces and step names that they are not registered one by one is woken, too.
+/// It waits before there is a step, and the engine's own polls are too late.
 #[tokio::test]
-async fn who_names_too_much_is_woken_all_the_same() {
+async fn a_claim_with_many_names_is_woken() {
     let flow = Fixture::with("[{name: a}]").await;
     let names = |own: &str| (0..200).map(|number| format!("{own}{number}")).chain([own.to_owned()]).collect();
     let wide = ClaimRequest { namespaces: names(NAMESPACE), steps: Some(names("a")), ..worker() };
@@ -298,10 +300,10 @@ async fn who_names_too_much_is_woken_all_the_same() {
     assert_eq!(waiting.await.expect("no panic").expect("a claim").remove(0).name, "a");
 }
 
-/// In one look everybody gets steps under their own name and for their own time, also where they come from several lanes.
-/// The statement is called by hand: which claims travel together is not for a test to say.
+/// In one poll every claim gets steps of its own names with its own lease, also from several step queues.
+/// The statement is called directly, because a test cannot control which claims share a poll.
 #[tokio::test]
-async fn everybody_in_a_look_has_their_own_name_and_time() {
+async fn each_claim_in_a_poll_has_its_own_names_and_lease() {
     let flow = Fixture::with("[{name: a}, {name: b}]").await;
     flow.task().await;
     flow.task().await;
@@ -318,7 +320,7 @@ async fn everybody_in_a_look_has_their_own_name_and_time() {
         [0, 1, 0],
         "each gets one before any gets a second"
     );
-    assert_ne!(claimed[0].3, claimed[1].3, "of two lanes");
+    assert_ne!(claimed[0].3, claimed[1].3, "of two step queues");
     let sql = flow.db.schema().sql(
         "select s.worker, (extract(epoch from s.due_at - s.since) * 1000)::bigint from {schema}.step s \
          where s.task_id = $1 and s.ordinal = $2",

@@ -1,4 +1,4 @@
-//! Decisions: which steps come to be, and what waits for those that did.
+//! Decisions: which steps are created, and the convergences that wait for them.
 
 use reveille_flow::{AttemptResult, Refused, TaskState};
 use serde_json::{Value, json};
@@ -16,9 +16,9 @@ fn chosen(names: &[&str]) -> Value {
     json!({"decision_point_outcome": {"type": "create_steps", "step_names": names}})
 }
 
-/// What is chosen runs, with what follows from it; what is not chosen never comes to be; a convergence waits for what did.
+/// Chosen steps and their successors run; other steps are never created; a convergence waits for the created ones.
 #[tokio::test]
-async fn what_is_chosen_runs() {
+async fn chosen_steps_run() {
     for (names, waves) in [
         (&["left"][..], vec!["left", "left2", "end"]),
         (&["right"], vec!["right", "end"]),
@@ -29,25 +29,26 @@ async fn what_is_chosen_runs() {
         let task = flow.task().await;
         assert_eq!(flow.run().await, ["start"]);
         let route = flow.next().await;
-        let settled = flow.complete(&route, chosen(names)).await;
-        assert_eq!(settled.task, names.is_empty().then_some(TaskState::Complete), "{names:?}");
+        let outcome = flow.complete(&route, chosen(names)).await;
+        assert_eq!(outcome.task, names.is_empty().then_some(TaskState::Complete), "{names:?}");
         let ran: Vec<String> = flow.waves().await.into_iter().map(|wave| wave.join(" ")).collect();
         assert_eq!(ran, waves, "{names:?}");
-        assert_eq!(flow.standing(task).await, ("complete".to_owned(), 0), "{names:?}");
+        assert_eq!(flow.state_and_open_steps(task).await, ("complete".to_owned(), 0), "{names:?}");
     }
 }
 
-/// A decision that says that it chooses nothing chooses nothing.
+/// A decision may choose no step.
 #[tokio::test]
 async fn no_branches_is_a_decision() {
     let flow = Fixture::with(STEPS).await;
     flow.task().await;
     flow.run().await;
-    let settled = flow.complete(&flow.next().await, json!({"decision_point_outcome": {"type": "no_branches"}})).await;
-    assert_eq!(settled.task, Some(TaskState::Complete));
+    let outcome = flow.complete(&flow.next().await, json!({"decision_point_outcome": {"type": "no_branches"}})).await;
+    assert_eq!(outcome.task, Some(TaskState::Complete));
 }
 
-/// A decision for what does not depend on it, or one that is not said, is refused, and changes nothing: it can be said again.
+/// A decision for a step that does not depend on it, or a missing decision, is rejected and changes nothing: it can be
+/// reported again.
 #[tokio::test]
 async fn a_decision_is_checked_against_the_template() {
     let flow = Fixture::with(STEPS).await;
@@ -69,7 +70,7 @@ async fn a_decision_is_checked_against_the_template() {
     assert_eq!(flow.waves().await, [["right"], ["end"]]);
 }
 
-/// A convergence behind two decisions waits until both have decided.
+/// A convergence after two decisions waits for both.
 #[tokio::test]
 async fn a_convergence_waits_for_every_decision_before_it() {
     let steps = "[
@@ -90,9 +91,9 @@ async fn a_convergence_waits_for_every_decision_before_it() {
     }
 }
 
-/// A step behind two decisions that both leave it out is left out once: what does not depend on them is waited for.
+/// A step that two decisions do not choose is skipped once: a convergence still waits for its other parents.
 #[tokio::test]
-async fn what_two_decisions_leave_out_is_left_out_once() {
+async fn a_step_skipped_by_two_decisions_is_skipped_once() {
     let steps = "[{name: one, type: decision}, {name: two, type: decision}, {name: k, dependencies: [one, two]},
                   {name: l, dependencies: [one]}, {name: end, type: deferred_convergence, dependencies: [k, l, z]}, {name: z}]";
     let flow = Fixture::with(steps).await;
@@ -101,12 +102,12 @@ async fn what_two_decisions_leave_out_is_left_out_once() {
     first.sort_by(|one, other| one.name.cmp(&other.name));
     assert_eq!(first.iter().map(|step| step.name.as_str()).collect::<Vec<_>>(), ["one", "two", "z"]);
     for decision in &first[..2] {
-        assert_eq!(flow.complete(decision, chosen(&[])).await.task, None, "z is not done");
+        assert_eq!(flow.complete(decision, chosen(&[])).await.task, None, "z is not complete");
     }
     assert!(flow.now(9).await.is_empty(), "z is waited for");
     flow.complete(&first[2], json!(1)).await;
     assert_eq!(flow.waves().await, [["end"]]);
-    assert_eq!(flow.standing(task).await, ("complete".to_owned(), 0));
+    assert_eq!(flow.state_and_open_steps(task).await, ("complete".to_owned(), 0));
 }
 
 /// A convergence that depends on the decision itself need not be chosen.
@@ -121,10 +122,10 @@ async fn a_convergence_need_not_be_chosen() {
     }
 }
 
-/// Whoever waits for a convergence is woken by the decision that was its last open question.
-/// The waiter sleeps before the decision, and waits for that step by its name.
+/// A claim that waits for a convergence is woken by the last decision before it.
+/// The claim waits before the decision, for that step by its name.
 #[tokio::test]
-async fn a_decision_rings_for_the_convergence_it_readies() {
+async fn a_decision_wakes_claims_for_its_convergence() {
     let steps = "[{name: a}, {name: d, type: decision, dependencies: [a]}, {name: b, dependencies: [d]}, {name: end, type: deferred_convergence, dependencies: [a, b]}]";
     let flow = Fixture::with(steps).await;
     flow.task().await;
@@ -135,10 +136,10 @@ async fn a_decision_rings_for_the_convergence_it_readies() {
     assert_eq!(waiting.await.expect("no panic").name, "end");
 }
 
-/// What is wrong with one end must be no matter of the others that are said with it.
-/// A decision for what does not exist, between a good end and one of a claim that never was.
+/// A rejected report must not affect the others in the same call.
+/// A decision for an unknown step, between a valid report and one of an unknown claim.
 #[tokio::test]
-async fn each_end_is_judged_by_itself() {
+async fn each_report_has_its_own_outcome() {
     let steps = "[{name: a, type: decision}, {name: b, dependencies: [a]}]";
     let flow = Fixture::with(steps).await;
     for _ in 0..2 {
@@ -155,7 +156,7 @@ async fn each_end_is_judged_by_itself() {
         result: AttemptResult::Complete(chosen(names).into()),
     });
     let answers = flow.report(ended.into()).await.expect("answers");
-    assert!(matches!(&answers[0], Ok(settled) if settled.step == reveille_flow::StepState::Complete), "{answers:?}");
+    assert!(matches!(&answers[0], Ok(outcome) if outcome.step == reveille_flow::StepState::Complete), "{answers:?}");
     assert!(matches!(&answers[1], Err(Refused::Invalid { what: "result", .. })), "{answers:?}");
     assert_eq!(answers[2], Err(Refused::Lost));
     flow.complete(wrong, chosen(&["b"])).await;

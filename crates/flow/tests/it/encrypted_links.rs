@@ -1,4 +1,4 @@
-//! RabbitMQ over TLS: work goes through, and a server that does not prove its identity gets none.
+//! RabbitMQ over TLS: steps are delivered, and a server without a trusted certificate is rejected.
 
 use reveille_flow::{Flow, Provider};
 use reveille_pg::testing::TestDb;
@@ -10,8 +10,8 @@ fn through(url: &str, ca: Option<&str>) -> Through {
     Through { provider: Provider::Rabbitmq, amqp_url: Some(url.to_owned()), amqp_ca: ca.map(str::to_owned) }
 }
 
-/// Why such a RabbitMQ cannot be used, with all causes.
-async fn refusal(through: &Through) -> String {
+/// The error of using this RabbitMQ, with all causes.
+async fn rejection(through: &Through) -> String {
     let db = TestDb::new().await;
     let options = through.options(LONG);
     let flow = Flow::open(db.database().clone(), db.schema().clone(), options).await.expect("open a flow");
@@ -19,11 +19,11 @@ async fn refusal(through: &Through) -> String {
     reveille_pg::causes(&error)
 }
 
-/// Steps go through `amqps://` with an authority of one's own; another authority, another name of the server, no certificate in the
-/// file, and a server without TLS are refused, with the reason and without the password.
+/// Steps go through `amqps://` with a configured authority; another authority, another host name, a file without a
+/// certificate, and a server without TLS are rejected, with the reason and without the password.
 /// One server has a certificate for `localhost` only, of an authority made for it.
 #[tokio::test]
-async fn rabbitmq_is_used_over_tls_and_has_to_prove_its_name() {
+async fn rabbitmq_over_tls_needs_a_valid_certificate() {
     let Some(rabbit) = Rabbit::start_with_tls().await else { return };
     let ca = rabbit.ca();
     let trusted = through(&rabbit.url, Some(&ca));
@@ -43,7 +43,7 @@ async fn rabbitmq_is_used_over_tls_and_has_to_prove_its_name() {
         (through(&plain.replace("amqps", "amqp"), Some(&ca)), "amqp:// has no TLS"),
         (through("amqp:guest:hunter2@localhost", None), "unusable address"),
     ] {
-        let refused = refusal(&through).await;
+        let refused = rejection(&through).await;
         assert!(refused.contains(why) && !refused.contains("guest") && !refused.contains("hunter2"), "{refused}");
         assert_eq!(
             refused.contains("is not trusted"),
@@ -53,5 +53,5 @@ async fn rabbitmq_is_used_over_tls_and_has_to_prove_its_name() {
     }
 }
 
-/// A certificate of an authority that has signed nothing.
+/// A certificate of an authority that has signed no server.
 const OTHER_CA: &str = include_str!("other_ca.pem");

@@ -1,4 +1,4 @@
-//! Orchestration by events: coordinators, modes, what listeners outside hear, and that nothing depends on any of it.
+//! The orchestrator: coordinators, modes, notifications for other programs, and that no task depends on notifications.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -37,21 +37,21 @@ fn started(flow: &Flow, config: OrchestrationConfig) -> EventDrivenOrchestrator 
     orchestrator
 }
 
-/// A router that remembers what it was handed.
+/// A router that records the events it gets.
 fn remembering() -> (EventRouter, Arc<Mutex<Vec<TaskReadyEvent>>>) {
-    let told: Arc<Mutex<Vec<TaskReadyEvent>>> = Arc::default();
-    let tells = |told: Arc<Mutex<Vec<TaskReadyEvent>>>| {
+    let routed: Arc<Mutex<Vec<TaskReadyEvent>>> = Arc::default();
+    let record = |routed: Arc<Mutex<Vec<TaskReadyEvent>>>| {
         move |event: TaskReadyEvent| {
-            told.lock().expect("no panic").push(event);
+            routed.lock().expect("no panic").push(event);
             async { Ok::<(), Failed>(()) }
         }
     };
     let none = |_: TaskReadyEvent| async { Err::<(), Failed>("nothing matches".into()) };
-    (EventRouter::new(none).rule(RoutingRule::new("test*", None, tells(told.clone()))), told)
+    (EventRouter::new(none).rule(RoutingRule::new("test*", None, record(routed.clone()))), routed)
 }
 
-/// Returns when an orchestrator hears what is announced.
-async fn hearing(orchestrator: &EventDrivenOrchestrator) {
+/// Waits until an orchestrator receives notifications.
+async fn listener_connected(orchestrator: &EventDrivenOrchestrator) {
     let hears = async || orchestrator.coordinator(NAMESPACE).is_some() && orchestrator.check().healthy;
     eventually("what is announced is heard", hears).await;
 }
@@ -60,7 +60,7 @@ fn change(mode: reveille_flow::Mode) -> NamespaceChange {
     NamespaceChange { mode: Some(mode), ..NamespaceChange::default() }
 }
 
-/// Returns when all of these tasks have ended well.
+/// Waits until all of these tasks are complete.
 async fn complete(flow: &Flow, tasks: &[Uuid]) {
     for task in tasks {
         let ended = flow.wait(*task, Instant::now() + PATIENCE).await.expect("an answer").expect("in time");
@@ -68,7 +68,7 @@ async fn complete(flow: &Flow, tasks: &[Uuid]) {
     }
 }
 
-/// A listener that Reveille knows nothing of.
+/// A listener of another program.
 struct Outside(PgListener);
 
 impl Outside {
@@ -78,7 +78,7 @@ impl Outside {
         Outside(listener)
     }
 
-    /// The next on each of so many channels: the channel, and the payload.
+    /// The next notification on each of this many channels: the channel and the payload.
     async fn hear(&mut self, many: usize) -> Vec<(String, Value)> {
         let mut heard = Vec::new();
         for _ in 0..many {
@@ -90,10 +90,11 @@ impl Outside {
     }
 }
 
-/// Listeners outside hear of tasks and namespaces on the channels and in the words they expect, and of those that do not announce they hear nothing.
-/// A real listener on a connection of its own; a task of two steps is submitted and done, beside one that is not announced.
+/// Other programs receive notifications about tasks and namespaces in the documented form, and none about those that do
+/// not announce. A listener on a connection of its own; a task of two steps is submitted and completed, beside one that
+/// is not announced.
 #[tokio::test]
-async fn listeners_outside_hear_of_what_is_announced() {
+async fn other_programs_receive_announcements() {
     let flow = Fixture::with("[{name: a}, {name: b, dependencies: [a]}]").await;
     let schema = flow.db.schema().name().to_owned();
     let channel = |kind: &str, namespace| outside_channel(&schema, kind, namespace);
@@ -132,7 +133,7 @@ async fn listeners_outside_hear_of_what_is_announced() {
     let heard = outside.hear(3).await;
     assert_eq!(of(&heard, &ready)["triggered_by"], "step_transition");
     assert_eq!(of(&heard, &steps)["step_names"], json!(["b"]));
-    flow.cancel(task, reveille_flow::Operator { name: "somebody".to_owned(), reason: None }).await.expect("cancelled");
+    flow.cancel(task, reveille_flow::Operator { name: "ann".to_owned(), reason: None }).await.expect("cancelled");
     let heard = outside.hear(2).await;
     let ended = of(&heard, &own_state);
     assert_eq!((&ended["task_state"], &ended["action_needed"]), (&json!("cancelled"), &json!("cleanup")));
@@ -140,10 +141,11 @@ async fn listeners_outside_hear_of_what_is_announced() {
     eventually("all is counted", async || flow.event_metrics().announcements_sent == 2 + 3 + 3 + 2).await;
 }
 
-/// A namespace that comes to be in another process is served here at once, by workers that nobody started for it, and nothing is polled.
-/// Another process registers a template in a new namespace and waits for its task. The time is logged and bounded generously; that nothing was asked for is counted.
+/// A namespace that another process creates is served here at once, by workers that start by themselves, without polls.
+/// Another process registers a template in a new namespace and waits for its task. The time is logged and has a
+/// generous limit; polls are counted.
 #[tokio::test]
-async fn a_namespace_made_elsewhere_is_served_at_once() {
+async fn a_namespace_created_by_another_process_is_served_at_once() {
     let flow = Fixture::new().await;
     let orchestrator = started(&flow, OrchestrationConfig { pools: pools(), ..OrchestrationConfig::default() });
     let elsewhere = Elsewhere::start(&flow.db).await;
@@ -158,18 +160,20 @@ async fn a_namespace_made_elsewhere_is_served_at_once() {
     println!("served after {:?}", began.elapsed());
     let counted = orchestrator.metrics();
     assert_eq!((counted.tasks_claimed_via_event, counted.tasks_claimed_via_polling), (1, 0));
-    assert_eq!(counted.fallback_polls, 0, "nothing was looked for");
+    assert_eq!(counted.fallback_polls, 0, "no fallback poll");
     assert_eq!((counted.coordinators_active, counted.coordinators_spawned), (2, 2));
     assert_eq!(counted.coordinator_worker_count, 64);
     let coordinator = orchestrator.coordinator("new").expect("it has one");
-    // The worker counts a completion once it has the answer, which may be after the other process has seen the commit.
+    // The worker counts a completion once it has the response, which may be after the other process has seen the
+    // commit.
     eventually("the worker counts it", async || coordinator.worker_counts().expect("a worker").completed == 1).await;
     orchestrator.shutdown().await;
     assert_eq!(flow.event_metrics().coordinators_active, 0);
     assert_eq!(flow.event_metrics().coordinator_worker_count, 0);
 }
 
-/// Modes are switched for all namespaces while tasks run, by another process, and every task is done; what was asked for is claimed by asking, what was waited for by waiting.
+/// Another process switches the mode of all namespaces while tasks run, and every task is completed; each mode claims
+/// some of the steps.
 #[tokio::test]
 async fn a_mode_switched_under_load_loses_nothing() {
     let flow = Fixture::with("[{name: a}, {name: b, dependencies: [a]}]").await;
@@ -209,9 +213,10 @@ async fn a_mode_switched_under_load_loses_nothing() {
     orchestrator.shutdown().await;
 }
 
-/// The mode of all namespaces is what it was set to, counts for those that come later, leaves alone what is only listened to, and is refused if it contradicts itself.
+/// The mode of all namespaces can be read, applies to namespaces created later, does not apply to shadow namespaces,
+/// and is rejected if it is inconsistent.
 #[tokio::test]
-async fn a_mode_of_all_is_what_was_set() {
+async fn a_mode_of_all_namespaces_is_applied() {
     let flow = Fixture::with("[{name: a}]").await;
     flow.put_namespace("shadow", &change(reveille_flow::Mode::Shadow)).await.expect("made");
     let polling = OrchestrationMode { mode: Mode::PollingOnly, fallback_enabled: false };
@@ -231,22 +236,22 @@ async fn a_mode_of_all_is_what_was_set() {
     assert!(matches!(refused, Err(reveille_flow::Error::Invalid { what: "mode", .. })), "{refused:?}");
 }
 
-/// Without any notification everything is done all the same: a process that never listens, with work from another process.
+/// Without notifications all tasks complete: a process that never listens, with tasks from another process.
 #[tokio::test]
-async fn without_notifications_everything_is_done() {
+async fn without_notifications_tasks_complete() {
     let flow = Fixture::with("[{name: a}, {name: b, dependencies: [a]}]").await;
     let wake =
         reveille_wake::Options { listening: reveille_wake::Listening::Never, ..reveille_wake::Options::default() };
-    // Another address makes it another process.
+    // Another address makes it a separate process for shared objects.
     let way = reveille_pg::testing::Proxy::start(&flow.db).await;
     let database = Database::connect_lazy(way.url(), reveille_pg::Options::default()).expect("a pool");
     let options = reveille_flow::Options { wake, ..reveille_flow::Options::default() };
-    let deaf = Flow::open(database, flow.db.schema().clone(), options).await.expect("open a flow");
-    let orchestrator = started(&deaf, OrchestrationConfig { pools: pools(), ..OrchestrationConfig::default() });
+    let disconnected = Flow::open(database, flow.db.schema().clone(), options).await.expect("open a flow");
+    let orchestrator = started(&disconnected, OrchestrationConfig { pools: pools(), ..OrchestrationConfig::default() });
     let tasks = [
         flow.task().await,
         flow.task().await,
-        deaf.submit(submission("t", json!({}))).await.expect("a task").task_uuid,
+        disconnected.submit(submission("t", json!({}))).await.expect("a task").task_uuid,
     ];
     complete(&flow, &tasks).await;
     let HealthStatus { healthy, checks } = orchestrator.check();
@@ -255,8 +260,8 @@ async fn without_notifications_everything_is_done() {
     orchestrator.shutdown().await;
 }
 
-/// A coordinator that is stopped and started again loses nothing: what its handlers had not finished is given back, uncharged, and done by the next.
-/// The first handler never ends, and says so.
+/// A coordinator that is restarted loses no step: unfinished steps of its handlers are released, uncharged, and
+/// completed by the next one. The first handler never ends, and signals that it has begun.
 #[tokio::test]
 async fn a_coordinator_that_restarts_loses_nothing() {
     let flow = Fixture::with("[{name: a}]").await;
@@ -265,7 +270,7 @@ async fn a_coordinator_that_restarts_loses_nothing() {
     let handle = move |_: Step<Value>| {
         let (begun, stuck) = (begun.clone(), first.swap(false, std::sync::atomic::Ordering::SeqCst));
         async move {
-            begun.send(()).expect("somebody waits");
+            begun.send(()).expect("the receiver waits");
             if stuck {
                 std::future::pending::<()>().await;
             }
@@ -282,15 +287,15 @@ async fn a_coordinator_that_restarts_loses_nothing() {
     assert_eq!(flow.attempts(task).await, [(1, "given_back".to_owned()), (1, "complete".to_owned())]);
     assert!(again.is_healthy() && again.queue_depth() == 0 && again.worker_count() == 32);
     assert_eq!(orchestrator.coordinators().iter().map(|one| one.namespace()).collect::<Vec<_>>(), [NAMESPACE]);
-    eventually("all is well", async || orchestrator.check().healthy).await;
+    eventually("healthy", async || orchestrator.check().healthy).await;
 }
 
-/// What was ready for long and nobody claimed is found, counted, and handed to whoever routes events. Where the fallback is off it is not.
-/// A step that nobody waits for gets older than it is.
+/// A step that has been ready for long without a claim is found, counted, and passed to the router. Without the
+/// fallback it is not. A step without a waiting claim is made older.
 #[tokio::test]
-async fn the_fallback_finds_what_nobody_heard_of() {
+async fn the_fallback_finds_forgotten_steps() {
     let flow = Fixture::with("[{name: a}]").await;
-    let (router, told) = remembering();
+    let (router, routed) = remembering();
     let interval = Duration::from_millis(50);
     let config =
         OrchestrationConfig { router: Some(router), fallback_interval: interval, ..OrchestrationConfig::default() };
@@ -300,34 +305,35 @@ async fn the_fallback_finds_what_nobody_heard_of() {
     let task = flow.task().await;
     let sql = flow.db.schema().sql("update {schema}.step s set due_at = now() - interval '6 s'");
     sqlx::query(&sql).execute(flow.db.database().pool()).await.expect("an update");
-    eventually("the task is told of", async || told.lock().unwrap().len() == 1).await;
+    eventually("the task is routed", async || routed.lock().unwrap().len() == 1).await;
     tokio::time::sleep(interval * 4).await;
     assert_eq!(orchestrator.metrics().fallback_found, 0);
     let on = NamespaceChange { fallback_enabled: Some(true), ..NamespaceChange::default() };
     flow.put_namespace(NAMESPACE, &on).await.expect("changed");
-    eventually("it is told of again", async || told.lock().unwrap().len() > 1).await;
+    eventually("the task is routed again", async || routed.lock().unwrap().len() > 1).await;
     assert!(orchestrator.metrics().fallback_found >= 1);
-    let event = told.lock().unwrap()[1].clone();
+    let event = routed.lock().unwrap()[1].clone();
     assert_eq!((event.source, event.task_uuid, event.ready_steps), (EventSource::FallbackPoller, task, 1));
-    assert_eq!(told.lock().unwrap()[0].source, EventSource::InProcess);
+    assert_eq!(routed.lock().unwrap()[0].source, EventSource::InProcess);
 }
 
-/// Operator routes events is handed those of its namespaces, by whichever way they come first and once, also of what happens in other processes where that is announced; a handler that fails hurts nobody.
+/// A router gets the events of its namespaces once, by the faster of two ways, also those of other processes if they
+/// are announced; a failing handler affects no other.
 #[tokio::test]
-async fn events_are_routed_from_wherever_they_happen() {
+async fn events_of_all_processes_are_routed() {
     let flow = Fixture::with("[{name: a}]").await;
     let elsewhere = Elsewhere::start(&flow.db).await;
     let announces = NamespaceChange { announces: Some(true), ..NamespaceChange::default() };
     flow.put_namespace(NAMESPACE, &announces).await.expect("changed");
-    let (router, told) = remembering();
+    let (router, routed) = remembering();
     let config = OrchestrationConfig {
         router: Some(router),
         deduplication_window: Duration::from_secs(3_600),
         ..OrchestrationConfig::default()
     };
     let orchestrator = started(&flow, config);
-    hearing(&orchestrator).await;
-    let events = || told.lock().unwrap().iter().map(|event| (event.task_uuid, event.source)).collect::<Vec<_>>();
+    listener_connected(&orchestrator).await;
+    let events = || routed.lock().unwrap().iter().map(|event| (event.task_uuid, event.source)).collect::<Vec<_>>();
     let there = elsewhere.flow.submit(submission("t", json!({}))).await.expect("a task").task_uuid;
     eventually("it is heard of", async || events() == [(there, EventSource::Notification)]).await;
     let here = flow.task().await;
@@ -347,31 +353,32 @@ async fn events_are_routed_from_wherever_they_happen() {
     assert!(counted.notification_lag.is_some());
 }
 
-/// What is only listened to is measured and neither claimed nor routed: the time from a commit through PostgreSQL and back is known, and the step is still there when the mode changes.
+/// A shadow namespace is measured and neither claimed nor routed: the time of notifications is known, and the step is
+/// still ready when the mode changes.
 #[tokio::test]
-async fn a_shadow_measures_and_claims_nothing() {
+async fn a_shadow_namespace_measures_and_claims_no_steps() {
     let flow = Fixture::with("[{name: a}]").await;
     flow.put_namespace(NAMESPACE, &change(reveille_flow::Mode::Shadow)).await.expect("changed");
-    let (router, told) = remembering();
+    let (router, routed) = remembering();
     let config = OrchestrationConfig { router: Some(router), pools: pools(), ..OrchestrationConfig::default() };
     let orchestrator = started(&flow, config);
-    hearing(&orchestrator).await;
+    listener_connected(&orchestrator).await;
     let coordinator = |found: Option<Arc<NamespaceCoordinator>>| found.expect("a coordinator");
     let task = flow.task().await;
     eventually("it is heard of in both ways", async || orchestrator.metrics().notifications_received >= 2).await;
     let counted = orchestrator.metrics();
     assert!(counted.notification_lag.is_some() && counted.tasks_claimed_via_event == 0, "{counted:?}");
-    assert!(told.lock().unwrap().is_empty());
+    assert!(routed.lock().unwrap().is_empty());
     assert_eq!(coordinator(orchestrator.coordinator(NAMESPACE)).worker_counts().expect("a worker").claimed, 0);
     flow.put_namespace(NAMESPACE, &change(reveille_flow::Mode::EventDriven)).await.expect("changed");
     complete(&flow, &[task]).await;
     orchestrator.shutdown().await;
 }
 
-/// An orchestrator with workers that has nothing to do sends no statement, whatever its fallback poller's interval is.
-/// A role of its own is counted by the server, over a hundred intervals.
+/// An idle orchestrator with workers sends no statement, whatever the interval of its fallback poller.
+/// The server counts the statements of a role over a hundred intervals.
 #[tokio::test]
-async fn an_orchestrator_that_sleeps_asks_nothing() {
+async fn an_idle_orchestrator_sends_no_statement() {
     let flow = Fixture::with("[{name: a}]").await;
     let Some(role) = flow.db.counting_role().await else { return };
     let own = Flow::start(role.database(), flow.db.schema(), reveille_flow::Options::default());
@@ -385,7 +392,7 @@ async fn an_orchestrator_that_sleeps_asks_nothing() {
     let task = flow.task().await;
     complete(&flow, &[task]).await;
     eventually("the poller has asked, and found nothing", async || orchestrator.metrics().fallback_polls > 0).await;
-    // What the engine does a moment after a notification, and the poller after that, is over then.
+    // The trailing sweep after a notification, and the poller's run after that, have ended by then.
     eventually("no statement is sent for a hundred intervals", async || {
         let before = role.calls().await;
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -394,21 +401,22 @@ async fn an_orchestrator_that_sleeps_asks_nothing() {
     .await;
 }
 
-/// A step that nobody here waits for is not forgotten, whoever else waits in its namespace. One that is waited for, and that nobody was told of, is.
-/// A step is made due behind everybody's back: while a worker waits for another name, and while one waits for its own.
+/// A step that no claim here waits for is not counted as forgotten, whatever other claims there are. One with a waiting
+/// claim that got no wake-up is. A step is made due in the table only: while a claim waits for another name, and while
+/// one waits for its own.
 #[tokio::test]
-async fn what_nobody_here_waits_for_is_not_forgotten() {
+async fn steps_without_a_waiting_claim_are_not_forgotten() {
     let flow = Fixture::with("[{name: a}]").await;
     let config = OrchestrationConfig {
         fallback_interval: Duration::from_millis(20),
-        // It asks for as long after the last look.
+        // It polls this long after the last one.
         fallback_after: Duration::from_secs(60),
         ..OrchestrationConfig::default()
     };
     let orchestrator = started(&flow, config);
     let waiting = |step: &str| {
-        let (flow, claimant) = (flow.flow.clone(), ClaimRequest { steps: Some(vec![step.to_owned()]), ..worker() });
-        tokio::spawn(async move { flow.claim(&claimant, 1, Some(Instant::now() + PATIENCE * 2)).await })
+        let (flow, request) = (flow.flow.clone(), ClaimRequest { steps: Some(vec![step.to_owned()]), ..worker() });
+        tokio::spawn(async move { flow.claim(&request, 1, Some(Instant::now() + PATIENCE * 2)).await })
     };
     let due = async |at: &str| {
         let sql = flow.db.schema().sql(&format!("update {{schema}}.step s set due_at = {at}"));
@@ -422,17 +430,17 @@ async fn what_nobody_here_waits_for_is_not_forgotten() {
     due("'infinity'").await;
     let polls = flow.claims().empty_polls;
     let own = waiting("a");
-    eventually("it has looked in vain", async || flow.claims().empty_polls > polls).await;
+    eventually("an empty poll", async || flow.claims().empty_polls > polls).await;
     due("now() - interval '2 min'").await;
     assert_eq!(own.await.expect("no panic").expect("a claim").remove(0).name, "a");
     assert!(orchestrator.metrics().fallback_found >= 1);
     other.abort();
 }
 
-/// More forgotten tasks than are read at once, none of which anybody here waits for, do not hide the one that somebody waits for.
-/// More names are waited for than are asked about one by one, so that all of the namespace are asked about; the step is made due behind everybody's back.
+/// More forgotten tasks than one query reads, without a claim here, do not hide the one that a claim waits for.
+/// There are so many names that the whole namespace is queried; the step is made due in the table only.
 #[tokio::test]
-async fn many_forgotten_tasks_hide_none() {
+async fn many_forgotten_tasks_do_not_hide_one() {
     let flow = Fixture::with("[{name: a}]").await;
     flow.template("u", "[{name: b}]").await;
     let config = OrchestrationConfig {
@@ -454,8 +462,8 @@ async fn many_forgotten_tasks_hide_none() {
     due("b", "'infinity'").await;
     let waiting = |prefix: &str, also: &str| {
         let names = (0..600).map(|number| format!("{prefix}{number}")).chain([also.to_owned()]).collect();
-        let (flow, claimant) = (flow.flow.clone(), ClaimRequest { steps: Some(names), ..worker() });
-        tokio::spawn(async move { flow.claim(&claimant, 1, Some(Instant::now() + PATIENCE * 2)).await })
+        let (flow, request) = (flow.flow.clone(), ClaimRequest { steps: Some(names), ..worker() });
+        tokio::spawn(async move { flow.claim(&request, 1, Some(Instant::now() + PATIENCE * 2)).await })
     };
     let (other, own) = (waiting("x", "c"), waiting("y", "b"));
     eventually("both wait", async || {
@@ -463,7 +471,7 @@ async fn many_forgotten_tasks_hide_none() {
         consumers.iter().any(|one| &*one.name == "steps" && one.waiters == 2)
     })
     .await;
-    // Nothing else makes them look as often.
+    // Nothing else causes so many polls.
     let polls = flow.claims().polls;
     eventually("they look whenever they are asked for", async || flow.claims().polls > polls + 10).await;
     due("b", "now() - interval '2 min'").await;

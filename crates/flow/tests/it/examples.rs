@@ -1,18 +1,18 @@
-//! The examples do what they say they print.
+//! The examples print what their documentation says.
 
 use reveille_pg::testing::{TestDb, printed};
 
-/// Those there are; each has its template beside it.
+/// The examples; each has a template file.
 const EXAMPLES: [&str; 6] = ["csv_import", "diamond", "linear", "nightly", "order_fulfilment", "tree"];
 
 fn promised(name: &str) -> Vec<String> {
     reveille_pg::testing::promised(env!("CARGO_MANIFEST_DIR"), "reveille-flow", name)
 }
 
-/// A reader of the examples believes what they say they print.
-/// Runs each and compares, to the letter, with the text at its top.
+/// The output of an example must be the documented one.
+/// Runs each and compares the output exactly with the text at its top.
 #[tokio::test]
-async fn examples_print_what_they_say() {
+async fn examples_print_the_documented_output() {
     let db = TestDb::new().await;
     for name in EXAMPLES {
         let said = promised(name);
@@ -21,8 +21,8 @@ async fn examples_print_what_they_say() {
     }
 }
 
-/// No example is left out, and none is without its template.
-/// Compares the folder with what the test of this file runs.
+/// Every example is tested, and has a template.
+/// Compares the folder with the list in this file.
 #[test]
 fn every_example_is_run() {
     let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/examples")).expect("the folder");

@@ -13,16 +13,16 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-/// The namespace of everything here.
+/// The namespace of the tests.
 pub(crate) const NAMESPACE: &str = "tests";
 
-/// A flow, and the schema it lives in.
+/// A flow and its schema.
 pub(crate) struct Fixture {
     pub(crate) db: TestDb,
     pub(crate) flow: Flow,
 }
 
-/// The same as another process has it: the same tables, and nothing in common in memory.
+/// The flow of another process: the same tables, without shared memory.
 pub(crate) struct Elsewhere {
     pub(crate) flow: Flow,
     pub(crate) way: Proxy,
@@ -30,7 +30,7 @@ pub(crate) struct Elsewhere {
 
 impl Elsewhere {
     pub(crate) async fn start(db: &TestDb) -> Elsewhere {
-        // Another address makes it another database to everything that is kept once per database.
+        // Another address makes it another database for objects that exist once per database.
         let way = Proxy::start(db).await;
         let database =
             Database::connect_lazy(way.url(), reveille_pg::Options::default()).expect("a pool through a proxy");
@@ -55,7 +55,7 @@ impl Fixture {
         Fixture { db, flow }
     }
 
-    /// One that knows a template `t`, by its steps as YAML.
+    /// A flow with a template `t`, from its steps as YAML.
     pub(crate) async fn with(steps: &str) -> Fixture {
         let fixture = Fixture::new().await;
         fixture.template("t", steps).await;
@@ -78,13 +78,13 @@ impl Fixture {
         self.claim(&worker(), want, None).await.expect("a claim")
     }
 
-    /// The next step, which must come.
+    /// Waits for the next step.
     pub(crate) async fn next(&self) -> ClaimedStep {
         let mut claimed = self.claim(&worker(), 1, Some(Instant::now() + PATIENCE)).await.expect("a claim");
         claimed.pop().expect("nothing came")
     }
 
-    /// Somebody who sleeps until there is a step of one of these names.
+    /// A claim that waits for a step of one of these names.
     pub(crate) async fn waiting(&self, steps: &[&str]) -> tokio::task::JoinHandle<ClaimedStep> {
         let steps = Some(steps.iter().map(|step| (*step).to_owned()).collect());
         let (flow, worker) = (self.flow.clone(), ClaimRequest { steps, ..worker() });
@@ -93,12 +93,11 @@ impl Fixture {
             let claimed = flow.claim(&worker, 1, Some(Instant::now() + PATIENCE)).await;
             claimed.expect("a claim").pop().expect("nothing came")
         });
-        reveille_pg::testing::eventually("somebody has looked in vain", async || self.claims().empty_polls > before)
-            .await;
+        reveille_pg::testing::eventually("an empty poll", async || self.claims().empty_polls > before).await;
         waiting
     }
 
-    /// The names of what can be claimed now. Everything is completed with its own name.
+    /// The names of the steps that can be claimed now. Each is completed with its name as the result.
     pub(crate) async fn run(&self) -> Vec<String> {
         let steps = self.now(100).await;
         let names = steps.iter().map(|step| step.name.clone()).collect();
@@ -108,7 +107,7 @@ impl Fixture {
         names
     }
 
-    /// Runs everything, one wave after the other, and says what ran together.
+    /// Completes all steps, wave by wave, and returns the names of each wave.
     pub(crate) async fn waves(&self) -> Vec<Vec<String>> {
         let mut waves = Vec::new();
         loop {
@@ -133,7 +132,7 @@ impl Fixture {
         self.say(step, AttemptResult::Failed(failure(retryable))).await.expect("it counts")
     }
 
-    /// The states of the steps of a task, by their names, as letters of the table.
+    /// The states of the steps of a task, by their names.
     pub(crate) async fn states(&self, task: Uuid) -> BTreeMap<String, String> {
         let sql = self.db.schema().sql(
             "select d.name || coalesce('_' || s.part, ''), s.state::text from {schema}.step s
@@ -146,8 +145,8 @@ impl Fixture {
         rows.into_iter().collect()
     }
 
-    /// The state of a task, and how many of its steps are left.
-    pub(crate) async fn standing(&self, task: Uuid) -> (String, i32) {
+    /// The state of a task, and the number of its open steps.
+    pub(crate) async fn state_and_open_steps(&self, task: Uuid) -> (String, i32) {
         let sql = self.db.schema().sql("select t.state::text, t.unfinished from {schema}.task t where t.id = $1");
         sqlx::query_as(&sql).bind(task).fetch_one(self.db.database().pool()).await.expect("a task")
     }

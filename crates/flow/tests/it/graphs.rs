@@ -1,4 +1,4 @@
-//! Graphs: every step runs after its parents, once, and its task ends.
+//! Graphs: every step runs once, after its parents, and the task ends.
 
 use std::collections::HashMap;
 
@@ -25,12 +25,12 @@ async fn steps_run_after_their_parents() {
         let task = flow.task().await;
         let ran: Vec<String> = flow.waves().await.into_iter().map(|wave| wave.concat()).collect();
         assert_eq!(ran, waves);
-        assert_eq!(flow.standing(task).await, ("complete".to_owned(), 0));
+        assert_eq!(flow.state_and_open_steps(task).await, ("complete".to_owned(), 0));
         assert!(flow.states(task).await.values().all(|state| state == "complete"));
     }
 }
 
-/// A handler gets the results of everything before it, not only of its parents, and nothing else.
+/// A step gets the results of all steps before it, not only of its parents, and no others.
 #[tokio::test]
 async fn a_step_gets_the_results_of_all_before_it() {
     let steps = "[{name: a}, {name: x}, {name: b, dependencies: [a]}, {name: c, dependencies: [b], handler: {callable: C, initialization: {k: 1}}}]";
@@ -46,8 +46,8 @@ async fn a_step_gets_the_results_of_all_before_it() {
     assert_eq!(read(&c.results), json!({"a": {"from": "a", "odd": "\u{0}"}, "b": [1, 2]}));
     assert_eq!((c.callable.as_str(), read(&c.initialization)), ("C", json!({"k": 1})));
     assert_eq!((c.name.as_str(), c.attempt, c.max_attempts), ("c", 1, 3));
-    let settled = flow.complete(&c, json!(null)).await;
-    assert_eq!((settled.step, settled.task), (StepState::Complete, Some(TaskState::Complete)));
+    let outcome = flow.complete(&c, json!(null)).await;
+    assert_eq!((outcome.step, outcome.task), (StepState::Complete, Some(TaskState::Complete)));
 }
 
 /// A template without steps is complete as soon as it is submitted.
@@ -55,11 +55,11 @@ async fn a_step_gets_the_results_of_all_before_it() {
 async fn a_task_without_steps_is_complete() {
     let flow = Fixture::with("[]").await;
     let task = flow.task().await;
-    assert_eq!(flow.standing(task).await, ("complete".to_owned(), 0));
+    assert_eq!(flow.state_and_open_steps(task).await, ("complete".to_owned(), 0));
 }
 
-/// Two parents that end in the same flight count as two.
-/// Both ends are said in one call.
+/// Two parents that end in the same write batch count as two.
+/// Both are reported in one call.
 #[tokio::test]
 async fn parents_that_end_together_count_each() {
     let flow = Fixture::with("[{name: a}, {name: b}, {name: c}, {name: d, dependencies: [a, b, c]}]").await;
@@ -69,12 +69,12 @@ async fn parents_that_end_together_count_each() {
         token: step.token,
         result: reveille_flow::AttemptResult::Complete(json!(1).into()),
     });
-    let settled = flow.report(ended.collect()).await.expect("an answer");
-    assert!(settled.iter().all(|settled| settled.as_ref().is_ok_and(|settled| settled.task.is_none())));
+    let outcomes = flow.report(ended.collect()).await.expect("an answer");
+    assert!(outcomes.iter().all(|outcome| outcome.as_ref().is_ok_and(|outcome| outcome.task.is_none())));
     assert_eq!(flow.next().await.name, "d");
 }
 
-/// Random graphs: whatever order workers take, every step is claimed after all its parents, exactly once, and the task ends.
+/// Random graphs: in any order of workers, every step is claimed once, after all its parents, and the task ends.
 #[tokio::test]
 async fn random_graphs_run_in_order() {
     const STEPS: usize = 12;
@@ -99,14 +99,14 @@ async fn random_graphs_run_in_order() {
             held.extend(flow.now(1 + rng.usize(..3)).await);
             assert!(!held.is_empty(), "seed {round}: nothing is left to claim, and {} are done", done.len());
             let step = held.swap_remove(rng.usize(..held.len()));
-            let place: usize = step.name[1..].parse().expect("a number");
+            let position: usize = step.name[1..].parse().expect("a number");
             assert!(
-                parents[place].iter().all(|parent| done.contains_key(parent)),
-                "seed {round}: {place} came too early"
+                parents[position].iter().all(|parent| done.contains_key(parent)),
+                "seed {round}: {position} came too early"
             );
-            assert_eq!(done.insert(place, ()), None, "seed {round}: {place} came twice");
-            flow.complete(&step, json!(place)).await;
+            assert_eq!(done.insert(position, ()), None, "seed {round}: {position} came twice");
+            flow.complete(&step, json!(position)).await;
         }
-        assert_eq!(flow.standing(task).await, ("complete".to_owned(), 0));
+        assert_eq!(flow.state_and_open_steps(task).await, ("complete".to_owned(), 0));
     }
 }

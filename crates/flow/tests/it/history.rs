@@ -1,4 +1,4 @@
-//! The public history of tasks.
+//! The transitions of tasks.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +14,8 @@ async fn moves(flow: &Fixture, task: Uuid) -> Vec<Transition> {
     flow.transitions(task).await.expect("an answer").expect("a task")
 }
 
-/// The states of the task (`""`) and of each step, in order, after checking that all of it is legal, in order, and that it ends where they are.
+/// The states of the task (`""`) and of each step, in order. Checks that all transitions are legal, ordered, and end in
+/// the current states.
 pub(crate) async fn checked(flow: &Fixture, task: Uuid) -> BTreeMap<String, Vec<&'static str>> {
     let states = legal(flow, task).await;
     let shown = flow.flow.task(task).await.expect("an answer").expect("a task");
@@ -26,7 +27,7 @@ pub(crate) async fn checked(flow: &Fixture, task: Uuid) -> BTreeMap<String, Vec<
     states
 }
 
-/// The same without asking where they are, which the clock may have changed meanwhile.
+/// The same without the check of current states, which may have changed with time.
 async fn legal(flow: &Fixture, task: Uuid) -> BTreeMap<String, Vec<&'static str>> {
     let moves = moves(flow, task).await;
     let mut states: BTreeMap<String, Vec<&'static str>> = BTreeMap::new();
@@ -55,9 +56,9 @@ fn step_state(name: &str) -> StepState {
 
 const DONE: [&str; 5] = ["pending", "enqueued", "in_progress", "enqueued_for_orchestration", "complete"];
 
-/// The life of a task that succeeds, in full.
+/// All transitions of a task that succeeds.
 #[tokio::test]
-async fn a_success_is_told_in_full() {
+async fn a_success_has_all_transitions() {
     let flow = Fixture::with("[{name: a}, {name: b, dependencies: [a]}]").await;
     let task = flow.task().await;
     checked(&flow, task).await;
@@ -74,17 +75,18 @@ async fn a_success_is_told_in_full() {
     let moves = moves(&flow, task).await;
     let claimed = moves.iter().find(|one| one.to == "in_progress").expect("a claim");
     assert_eq!((claimed.worker.as_deref(), claimed.attempt), (Some("tester"), Some(1)));
-    let place = |step: &str, to: &str| {
+    let position = |step: &str, to: &str| {
         let found = moves.iter().position(|one| one.step.as_deref().unwrap_or_default() == step && one.to == to);
         found.expect("a move")
     };
-    assert!(place("a", "complete") < place("", "evaluating_results"), "the task moves on what came in");
-    assert!(place("", "evaluating_results") < place("b", "enqueued"));
+    assert!(position("a", "complete") < position("", "evaluating_results"), "the task reacts to its steps");
+    assert!(position("", "evaluating_results") < position("b", "enqueued"));
 }
 
-/// Attempts that fail, yield, are given back or are never heard of again, and a task that fails with something ready: every move is legal, and every state that was shown is there.
+/// Attempts that fail, yield, are released or lost, and a task that fails with a ready step: every transition is legal,
+/// and every state that was shown is there.
 #[tokio::test]
-async fn what_goes_wrong_is_told_legally() {
+async fn failures_have_legal_transitions() {
     let flow = Fixture::with("[{name: a, retry: {max_attempts: 3, backoff: none}}, {name: b}, {name: c}]").await;
     let task = flow.task().await;
     let only = |name: &str| ClaimRequest { steps: Some(vec![name.to_owned()]), ..worker() };
@@ -109,14 +111,14 @@ async fn what_goes_wrong_is_told_legally() {
          enqueued_as_error_for_orchestration error"
     );
     assert_eq!(states["a"].join(" "), a.split_whitespace().collect::<Vec<_>>().join(" "));
-    assert_eq!(states[""].last(), Some(&"steps_in_process"), "b is under way");
-    assert_eq!(states["c"].join(" "), "pending enqueued waiting_for_retry pending", "its turn does not come");
+    assert_eq!(states[""].last(), Some(&"steps_in_process"), "b is in progress");
+    assert_eq!(states["c"].join(" "), "pending enqueued waiting_for_retry pending", "it is not claimed");
     flow.complete(&b, json!(1)).await;
     let states = checked(&flow, task).await;
     assert!(states[""].join(" ").ends_with("steps_in_process evaluating_results blocked_by_failures error"));
 }
 
-/// A step that is to be tried again is enqueued when its time has come, although nobody has touched it.
+/// A step that waits for a retry is enqueued when it is due, without any write.
 #[tokio::test]
 async fn a_retry_is_enqueued_by_the_clock() {
     let flow = Fixture::with("[{name: a, retry: {backoff_base_ms: 60, backoff: linear, jitter: 0}}]").await;
@@ -132,12 +134,12 @@ async fn a_retry_is_enqueued_by_the_clock() {
     flow.waves().await;
     checked(&flow, task).await;
     let after: Vec<TransitionId> = moves(&flow, task).await.iter().map(|one| one.id).collect();
-    assert_eq!(after[..ids.len()], ids, "what was told stays");
+    assert_eq!(after[..ids.len()], ids, "published transitions stay");
 }
 
-/// Decisions and batches: what comes to be is pending from then on, what never does is not told of.
+/// Decisions and batches: a created step is pending from then on, one that is never created has no transitions.
 #[tokio::test]
-async fn what_comes_to_be_is_told_from_then_on() {
+async fn created_steps_have_transitions_from_then_on() {
     for cursors in [json!([1, 2]), json!([])] {
         let flow = Fixture::with(
             "[{name: first}, {name: route, type: decision, dependencies: [first]}, {name: left, dependencies: [route]},
@@ -148,12 +150,12 @@ async fn what_comes_to_be_is_told_from_then_on() {
         )
         .await;
         let task = flow.task().await;
-        let mut told: Vec<TransitionId> = Vec::new();
+        let mut published: Vec<TransitionId> = Vec::new();
         loop {
             checked(&flow, task).await;
             let ids: Vec<TransitionId> = moves(&flow, task).await.iter().map(|one| one.id).collect();
-            assert_eq!(ids[..told.len()], told, "what was told stays, and what is new comes behind it");
-            told = ids;
+            assert_eq!(ids[..published.len()], published, "published transitions stay, and new ones come after them");
+            published = ids;
             let Some(step) = flow.now(1).await.pop() else { break };
             checked(&flow, task).await;
             let result = match step.name.as_str() {
@@ -172,9 +174,10 @@ async fn what_comes_to_be_is_told_from_then_on() {
     }
 }
 
-/// What a person did is told as well, when it was done: a task that failed and goes on, one that failed and is dealt with, one that is cancelled, one that took too long.
+/// Manual operations have transitions, too, at their time: a failed task that continues, one that is resolved, one that
+/// is cancelled, one that took too long.
 #[tokio::test]
-async fn what_a_person_did_is_told_legally() {
+async fn manual_operations_have_legal_transitions() {
     let flow = Fixture::with("[{name: a, retry: {max_attempts: 1}}, {name: b, dependencies: [a]}]").await;
     let failed = async || {
         let task = flow.task().await;
@@ -200,12 +203,12 @@ async fn what_a_person_did_is_told_legally() {
     assert_eq!(checked(&flow, task).await[""].last(), Some(&"complete"));
 
     let task = failed().await;
-    let told = moves(&flow, task).await;
-    flow.resolve(task, who()).await.expect("it is dealt with");
+    let published = moves(&flow, task).await;
+    flow.resolve(task, who()).await.expect("it is resolved");
     let states = checked(&flow, task).await;
     ends(&states, "", "blocked_by_failures error resolved_manually");
     ends(&states, "b", "pending cancelled");
-    assert_eq!(moves(&flow, task).await[..told.len()], told, "it was dealt with after it had failed");
+    assert_eq!(moves(&flow, task).await[..published.len()], published, "it was resolved after it had failed");
 
     let task = flow.task().await;
     flow.next().await;
@@ -222,10 +225,11 @@ async fn what_a_person_did_is_told_legally() {
     ends(&checked(&flow, task).await, "", "enqueuing_steps error");
 }
 
-/// Whatever happens to a task, in whatever order, its history is legal, and keeps what it has told, unless the task fails and a retry that was due is taken back.
-/// Random graphs are worked on at random: completed, failed, given back, yielded, or left until the lease ends.
+/// Whatever happens to a task, in any order, its history is legal, and keeps published transitions, except for a due
+/// retry that a failure of the task takes back.
+/// Random graphs with random reports: completed, failed, released, yielded, or left until the lease ends.
 #[tokio::test]
-async fn whatever_happens_is_told_legally() {
+async fn random_histories_are_legal() {
     for seed in 0..12 {
         let mut random = fastrand::Rng::with_seed(seed);
         let steps: Vec<String> = (0..6)
@@ -240,7 +244,7 @@ async fn whatever_happens_is_told_legally() {
         let flow = Fixture::with(&format!("[{}]", steps.join(", "))).await;
         let _orchestrator = flow.orchestrate();
         let task = flow.task().await;
-        let (mut held, mut told) = (Vec::new(), Vec::<TransitionId>::new());
+        let (mut held, mut published) = (Vec::new(), Vec::<TransitionId>::new());
         for _ in 0..40 {
             let lease = Duration::from_millis(if random.u8(..4) == 0 { 100 } else { 60_000 });
             held.extend(
@@ -253,11 +257,11 @@ async fn whatever_happens_is_told_legally() {
                     1 => AttemptResult::Yielded(RawValue::from_string("1".to_owned()).expect("JSON")),
                     2 => AttemptResult::Failed(crate::fixture::failure(true)),
                     3 if random.u8(..4) == 0 => AttemptResult::Failed(crate::fixture::failure(false)),
-                    // It is never heard of again.
+                    // The step is left to its lease.
                     4 if step.lease < Duration::from_secs(1) => continue,
                     _ => AttemptResult::Complete(json!(1).into()),
                 };
-                // Its lease may have ended: then it does not count.
+                // Its lease may have ended: then the report is rejected.
                 let _ = flow.say(&step, said).await;
             }
             let states = legal(&flow, task).await;
@@ -265,17 +269,18 @@ async fn whatever_happens_is_told_legally() {
             let failed = states[""].contains(&"error") || states.values().any(|states| states.contains(&"error"));
             if !failed {
                 assert_eq!(
-                    ids[..told.len()],
-                    told,
-                    "what was told stays, and what is new comes behind it (seed {seed})"
+                    ids[..published.len()],
+                    published,
+                    "published transitions stay, and new ones come after them (seed {seed})"
                 );
             }
-            told = ids;
+            published = ids;
         }
     }
 }
 
-/// A lease that ended is shown from the next claim on: transitions published before that claim are not behind it.
+/// An expired lease has a transition from the next claim on: transitions published before that claim do not come after
+/// it.
 #[tokio::test]
 async fn a_lease_that_ended_shows_when_it_is_noticed() {
     let flow = Fixture::with("[{name: a}, {name: b}]").await;
@@ -291,9 +296,9 @@ async fn a_lease_that_ended_shows_when_it_is_noticed() {
     let b = flow.claim(&only("b", Duration::from_secs(60)), 1, None).await.expect("a claim").remove(0);
     flow.complete(&b, json!(1)).await;
     checked(&flow, task).await;
-    let told = moves(&flow, task).await;
+    let published = moves(&flow, task).await;
     flow.next().await;
     let states = checked(&flow, task).await;
     assert!(states["a"].join(" ").ends_with("in_progress waiting_for_retry pending enqueued in_progress"));
-    assert_eq!(moves(&flow, task).await[..told.len()], told);
+    assert_eq!(moves(&flow, task).await[..published.len()], published);
 }

@@ -1,4 +1,4 @@
-//! People and workers in the same moment: one of them is first, and both know it.
+//! Operators and workers at the same time: one of them is first, and both get the right outcome.
 
 use std::time::Duration;
 
@@ -27,14 +27,14 @@ fn by_hand() -> Operation {
     Operation::CompleteManually { result: json!("by hand").into() }
 }
 
-/// A transaction of somebody else's that holds locks.
+/// A concurrent transaction that holds locks.
 struct Holder {
     transaction: Transaction<'static, Postgres>,
     pid: i32,
 }
 
 impl Holder {
-    /// One that has done this.
+    /// A transaction that has run this statement.
     async fn of(flow: &Fixture, sql: &str, task: Uuid) -> Holder {
         let mut transaction = flow.db.database().pool().begin().await.expect("begin");
         let pid = sqlx::query_scalar("select pg_backend_pid()").fetch_one(&mut *transaction).await.expect("a pid");
@@ -42,9 +42,9 @@ impl Holder {
         Holder { transaction, pid }
     }
 
-    /// When so many wait for it, ends.
+    /// Commits when this many sessions wait for it.
     async fn end_before(self, flow: &Fixture, waiters: i64) {
-        // The second in a row waits for the first.
+        // The second one in the queue waits for the first.
         let waiting = "with recursive behind (pid) as (
             select $1 union select a.pid from pg_stat_activity a, behind b where b.pid = any (pg_blocking_pids(a.pid))
         ) select count(*) - 1 from behind";
@@ -59,7 +59,7 @@ impl Holder {
 
 const THE_TASK: &str = "select from {schema}.task t where t.id = $1 for update";
 
-/// A claim that is not committed yet is waited for: the step is taken from whoever claimed it, and not left with it.
+/// An operation waits for a claim that is not committed yet: the step is taken from its claimer.
 /// The claim is held open until the operation waits for it.
 #[tokio::test]
 async fn an_operation_waits_for_a_claim_and_takes_the_step_away() {
@@ -78,16 +78,16 @@ async fn an_operation_waits_for_a_claim_and_takes_the_step_away() {
             holder.end_before(&flow, 1).await;
             assert_eq!(operating.await.expect("no panic").expect("it is done").before, StepState::InProgress);
         }
-        flow.sound(task, "the claim and the operation").await;
+        flow.check_invariants(task, "the claim and the operation").await;
         assert_eq!(flow.attempts(task).await.iter().filter(|(_, outcome)| outcome == "taken_away").count(), 1);
         assert_eq!(flow.run().await, if cancels { [""; 0].to_vec() } else { vec!["b"] });
     }
 }
 
-/// A claim passes by a step that somebody deals with, and finds it neither then nor later.
-/// The operation is held open, as what it sends.
+/// A claim skips a step that an operator is changing, and does not get it later, either.
+/// The operation is held open.
 #[tokio::test]
-async fn a_claim_passes_by_what_is_dealt_with() {
+async fn a_claim_skips_a_step_under_operation() {
     let flow = Fixture::with("[{name: a}, {name: b}]").await;
     let task = flow.task().await;
     let resolve = "select {schema}.operate_step(null, '{}', '{}', true, row($1::uuid, 0, null, 'resolved_manually',
@@ -98,13 +98,13 @@ async fn a_claim_passes_by_what_is_dealt_with() {
     holder.end_before(&flow, 0).await;
     assert!(flow.now(9).await.is_empty());
     flow.complete(&b[0], json!(1)).await;
-    assert_eq!(flow.standing(task).await, ("complete".to_owned(), 0));
+    assert_eq!(flow.state_and_open_steps(task).await, ("complete".to_owned(), 0));
 }
 
-/// A worker's word and a person's in the same moment: exactly one counts, and the other is told so.
+/// The report of a worker and an operation at the same time: exactly one is applied, and the other is rejected.
 /// Both wait for the task before either has it.
 #[tokio::test]
-async fn a_word_and_an_operation_are_one() {
+async fn a_report_and_an_operation_exclude_each_other() {
     let flow = Fixture::with("[{name: a}, {name: b, dependencies: [a]}]").await;
     for _ in 0..3 {
         let task = flow.task().await;
@@ -117,21 +117,21 @@ async fn a_word_and_an_operation_are_one() {
         let saying = tokio::spawn(async move { saying.report(vec![said]).await });
         holder.end_before(&flow, 2).await;
         let operated = operating.await.expect("no panic");
-        let settled = saying.await.expect("no panic").expect("an answer").remove(0);
-        let result = match (operated, settled) {
+        let outcome = saying.await.expect("no panic").expect("an answer").remove(0);
+        let result = match (operated, outcome) {
             (Ok(_), Err(Refused::Lost)) => json!({"a": "by hand"}),
             (Err(Error::NotAllowed { obstacle: Obstacle::Step(StepState::Complete), .. }), Ok(_)) => {
                 json!({"a": "worked"})
             }
             other => panic!("{other:?}"),
         };
-        flow.sound(task, "both").await;
+        flow.check_invariants(task, "both").await;
         assert_eq!(crate::fixture::read(&flow.next().await.results), result);
     }
 }
 
-/// The engine's end of a last attempt and a person's operation in the same moment: whichever is first, the step ends as the person wants it.
-/// The task is held until the lease has ended and both wait for it.
+/// The engine's end of a last attempt and an operation at the same time: in either order the step ends as the operator
+/// wants. The task is locked until the lease has ended and both wait for it.
 #[tokio::test]
 async fn the_end_of_a_lease_and_an_operation() {
     for operation in [by_hand(), Operation::ResolveManually] {
@@ -148,15 +148,16 @@ async fn the_end_of_a_lease_and_an_operation() {
         assert!(matches!(operated.before, StepState::InProgress | StepState::Error), "{operated:?}");
         assert_eq!(flow.next().await.name, "b");
         assert_eq!(flow.say(&a, AttemptResult::Complete(json!("late").into())).await, Err(Refused::Lost));
-        flow.sound(task, "both").await;
+        flow.check_invariants(task, "both").await;
     }
 }
 
-/// What was under way when its task was stopped is claimed again by workers once it goes on, should its worker die; nobody but workers is there.
+/// A step that was in progress when its task stopped is claimed by another worker after the task was resumed, if its
+/// own worker dies; no orchestrator runs.
 #[tokio::test]
-async fn what_is_under_way_when_a_task_goes_on_is_the_workers_again() {
+async fn steps_in_progress_of_a_resumed_task_are_claimed_again() {
     let flow = Fixture::with("[{name: a}, {name: b}]").await;
-    hearing(&flow).await;
+    listener_connected(&flow).await;
     let task = flow.task().await;
     let a = flow.next().await;
     let brief = ClaimRequest { lease: Duration::from_secs(2), ..worker() };
@@ -164,26 +165,26 @@ async fn what_is_under_way_when_a_task_goes_on_is_the_workers_again() {
     assert_eq!(flow.fail(&a, false).await.task, None);
     let waiting = flow.waiting(&["b"]).await;
     flow.operate(task, "a", Operation::ResolveManually, who()).await.expect("it is resolved");
-    flow.sound(task, "the resolution").await;
+    flow.check_invariants(task, "the resolution").await;
     let b = waiting.await.expect("no panic");
     assert_eq!(b.attempt, 2);
     flow.complete(&b, json!(1)).await;
-    assert_eq!(flow.standing(task).await, ("complete".to_owned(), 0));
+    assert_eq!(flow.state_and_open_steps(task).await, ("complete".to_owned(), 0));
 }
 
-/// From when it hears, everybody looks once: whoever comes to wait later is woken by what happens alone.
-async fn hearing(flow: &Fixture) {
+/// Every group polls once when the listener connects: later waiters are woken by wake-ups alone.
+async fn listener_connected(flow: &Fixture) {
     eventually("it hears", async || flow.health().is_connected()).await;
 }
 
-/// Whoever waits for what an operation makes ready is woken: what follows, what had been stopped, and what a decision leaves.
-/// Each waits by name before it is done.
+/// An operation wakes claims for the steps that it makes ready: successors, stopped steps, and the rest of a decision.
+/// Each claim waits by name before the operation.
 #[tokio::test]
-async fn who_waits_is_woken() {
+async fn operations_wake_waiting_claims() {
     let steps = "[{name: a}, {name: b, dependencies: [a]}, {name: stopped}, {name: d, type: decision, dependencies: [b]},
                   {name: branch, dependencies: [d]}, {name: end, type: deferred_convergence, dependencies: [d, branch]}]";
     let flow = Fixture::with(steps).await;
-    hearing(&flow).await;
+    listener_connected(&flow).await;
     let task = flow.task().await;
     let stopped = ClaimRequest { steps: Some(vec!["stopped".to_owned()]), ..worker() };
     let stopped = flow.claim(&stopped, 1, None).await.expect("a claim").pop().expect("a step");
@@ -205,11 +206,11 @@ async fn who_waits_is_woken() {
     }
 }
 
-/// Whoever waits for a step that gets another chance is woken.
+/// A claim that waits for a step is woken when the step is reset.
 #[tokio::test]
-async fn who_waits_for_what_is_reset_is_woken() {
+async fn a_reset_wakes_waiting_claims() {
     let flow = Fixture::with("[{name: a}]").await;
-    hearing(&flow).await;
+    listener_connected(&flow).await;
     let task = flow.task().await;
     flow.fail(&flow.next().await, false).await;
     let waiting = flow.waiting(&["a"]).await;
@@ -217,10 +218,10 @@ async fn who_waits_for_what_is_reset_is_woken() {
     assert_eq!(waiting.await.expect("no panic").attempt, 1);
 }
 
-/// Other processes hear of every change of a task, exactly if there was one: not of what was refused, and not of a preview.
-/// Somebody else's connection listens; what it hears before a last operation is all there was.
+/// Other processes are notified of every change of a task, and only of changes: not of rejected operations or previews.
+/// Another connection listens; a last operation marks the end of the notifications.
 #[tokio::test]
-async fn others_hear_of_every_change() {
+async fn other_processes_are_notified_of_every_change() {
     let flow = Fixture::with("[{name: a}, {name: b}]").await;
     let (task, other, last) = (flow.task().await, flow.task().await, flow.task().await);
     let pool = PgPoolOptions::new().max_connections(1).connect(flow.db.url()).await.expect("connect");
@@ -236,7 +237,8 @@ async fn others_hear_of_every_change() {
     flow.resolve(last, who()).await.expect("it is resolved");
     let (mut watched, mut readied) = (Vec::new(), 0);
     while watched.last() != Some(&last.to_string()) {
-        let heard = tokio::time::timeout(PATIENCE, outsider.recv()).await.expect("a ring").expect("the line holds");
+        let heard =
+            tokio::time::timeout(PATIENCE, outsider.recv()).await.expect("a notification").expect("the line holds");
         if heard.channel() == channel("flow") {
             readied += 1;
         } else {
@@ -247,9 +249,10 @@ async fn others_hear_of_every_change() {
     assert_eq!(readied, 1);
 }
 
-/// Workers and people at the same tasks at once: nobody fails, every task stays sound, and all can be brought to their end.
+/// Workers and operators at the same tasks concurrently: no call fails, every task stays consistent, and all can be
+/// completed.
 #[tokio::test(flavor = "multi_thread")]
-async fn many_at_once_leave_tasks_sound() {
+async fn concurrent_operations_keep_tasks_consistent() {
     const ACTIONS: usize = 40;
     let steps = "[{name: a}, {name: b}, {name: c, dependencies: [a, b]}, {name: d, dependencies: [a]}, {name: e, dependencies: [c, d]}]";
     let flow = Fixture::with(steps).await;
@@ -296,16 +299,16 @@ async fn many_at_once_leave_tasks_sound() {
         });
     }
     while let Some(ended) = all.join_next().await {
-        ended.expect("nobody failed");
+        ended.expect("no failure");
     }
     let filter = BulkFilter { tasks: Some(tasks.clone()), ..BulkFilter::default() };
     let reset = BulkRequest { filter, operation: BulkOperation::ResetForRetry, limit: 100, preview: false };
     flow.bulk(reset, who()).await.expect("a report");
     for task in &tasks {
-        flow.sound(*task, "everything").await;
+        flow.check_invariants(*task, "everything").await;
     }
     flow.waves().await;
     for task in tasks {
-        assert_eq!(flow.standing(task).await, ("complete".to_owned(), 0));
+        assert_eq!(flow.state_and_open_steps(task).await, ("complete".to_owned(), 0));
     }
 }

@@ -1,4 +1,4 @@
-//! Limits: how many steps may be under way at once.
+//! Limits: how many steps may be in progress at once.
 
 use std::time::Duration;
 
@@ -7,15 +7,16 @@ use serde_json::json;
 
 use crate::fixture::{Fixture, NAMESPACE, worker};
 
-/// What is counted as under way, and what is.
+/// The counter of steps in progress, and their real number.
 async fn under_way(flow: &Fixture) -> (Vec<u32>, i64) {
     let counted = flow.limits(Some(NAMESPACE)).await.expect("limits").iter().map(|limit| limit.in_progress).collect();
     let sql = flow.db.schema().sql("select count(*) from {schema}.step s where s.state = 'in_progress'");
     (counted, sqlx::query_scalar(&sql).fetch_one(flow.db.database().pool()).await.expect("a count"))
 }
 
-/// No more steps of a name are under way than its limit says, and whoever waits for room is woken when there is.
-/// Steps end in every way there is; each time one more is claimed.
+/// No more steps of a name are in progress than its limit allows, and a claim that waits for capacity is woken when
+/// there is some.
+/// Steps end in every possible way; each time one more is claimed.
 #[tokio::test]
 async fn a_limit_of_a_name_holds() {
     let flow = Fixture::with("[{name: a, retry: {backoff: none}}, {name: b}]").await;
@@ -40,7 +41,7 @@ async fn a_limit_of_a_name_holds() {
     }
 }
 
-/// A limit of a namespace is one for all names in it, beside those of the names.
+/// The limit of a namespace applies to all names in it together, in addition to those of the names.
 #[tokio::test]
 async fn a_limit_of_a_namespace_holds_for_all_names() {
     let flow = Fixture::with("[{name: a}, {name: b}]").await;
@@ -58,9 +59,9 @@ async fn a_limit_of_a_namespace_holds_for_all_names() {
     assert_eq!(under_way(&flow).await.0[0], 3);
 }
 
-/// A worker that dies with a limited step leaves its room to others: the engine makes the step due again, with the attempt counted.
+/// The limited step of a dead worker frees its capacity: the engine makes the step due again, with the attempt counted.
 #[tokio::test]
-async fn the_room_of_the_dead_is_free() {
+async fn a_lost_lease_frees_its_capacity() {
     let flow = Fixture::with("[{name: a}]").await;
     let _orchestrator = flow.orchestrate();
     flow.limit(NAMESPACE, Some("a"), Some(1)).await.expect("limited");
@@ -72,9 +73,10 @@ async fn the_room_of_the_dead_is_free() {
     assert_eq!(under_way(&flow).await, (vec![1], 1));
 }
 
-/// A limit that is set while steps are under way counts them; one that is lifted, or raised, lets what waited go.
+/// A limit that is set while steps are in progress counts them; when it is removed or raised, waiting steps are
+/// claimed.
 #[tokio::test]
-async fn a_limit_counts_what_was_under_way() {
+async fn a_new_limit_counts_steps_in_progress() {
     let flow = Fixture::with("[{name: a}]").await;
     for _ in 0..6 {
         flow.task().await;

@@ -21,7 +21,7 @@ async fn all(flow: &Fixture, filter: &TaskFilter, limit: usize) -> Vec<Uuid> {
     }
 }
 
-/// Pages of any size, put together, are all tasks, each once, the newest first; the last says that there are no more.
+/// Pages of any size together have all tasks once, the newest first; the last page has no cursor.
 #[tokio::test]
 async fn pages_are_all_tasks_once() {
     let flow = Fixture::with("[{name: a}]").await;
@@ -48,9 +48,9 @@ async fn pages_are_all_tasks_once() {
     }
 }
 
-/// Each filter finds what it is about, alone and with others, and nothing else.
+/// Each filter finds exactly the matching tasks, alone and with others.
 #[tokio::test]
-async fn every_filter_finds_its_own() {
+async fn every_filter_finds_its_matches() {
     let flow = Fixture::with("[{name: a}]").await;
     flow.template("u", "[{name: b}]").await;
     let register = "name: t\nnamespace_name: others\nidentity_strategy: always_unique\nsteps: [{name: c}]\n";
@@ -117,8 +117,8 @@ async fn every_filter_finds_its_own() {
     assert_eq!(all(&flow, &since, 10).await, [abroad], "to the microsecond");
 }
 
-/// A page among many tasks is found by an index, whatever the statistics: nothing is read from beginning to end.
-/// Makes thousands of finished tasks by one statement, and asks the server how it would look.
+/// A page among many tasks is found by an index, whatever the statistics, without a sequential scan.
+/// Inserts thousands of finished tasks by one statement, and reads the plan.
 #[tokio::test]
 async fn a_page_is_found_by_an_index() {
     let flow = Fixture::with("[{name: a}]").await;
@@ -152,12 +152,12 @@ async fn a_page_is_found_by_an_index() {
     }
     let open = TaskFilter { status: Some(TaskState::EnqueuingSteps), ..TaskFilter::default() };
     assert_eq!(flow.tasks(&open, None, 10).await.expect("a page").tasks.len(), 1);
-    let unknown = TaskFilter { initiator: Some("nobody".to_owned()), ..TaskFilter::default() };
+    let unknown = TaskFilter { initiator: Some("unknown".to_owned()), ..TaskFilter::default() };
     let page = flow.tasks(&unknown, None, 10).await.expect("a page");
-    assert!(page.tasks.is_empty() && page.next.is_some(), "so many are looked at, and no more");
+    assert!(page.tasks.is_empty() && page.next.is_some(), "the page ends at the limit of read rows");
 }
 
-/// Templates are listed by namespace and name, with how many steps they have.
+/// Templates are listed by namespace and name, with their number of steps.
 #[tokio::test]
 async fn templates_are_listed() {
     let flow = Fixture::with("[{name: a}, {name: b, dependencies: [a]}]").await;
@@ -193,10 +193,11 @@ async fn templates_are_listed() {
     assert_eq!(listed(of(None, Some("t")), 10).await.len(), 3);
     assert_eq!(listed(of(Some("others"), Some("u")), 10).await.len(), 0);
     let nowhere = flow.templates(&TemplateFilter::default(), Some(i32::MAX), 10).await.expect("a page");
-    assert!(nowhere.templates.is_empty() && nowhere.next.is_none(), "it does not begin again");
+    assert!(nowhere.templates.is_empty() && nowhere.next.is_none(), "it does not start again");
 }
 
-/// A NUL character in a template's text must not keep it from being registered and listed: PostgreSQL cannot store it as text, and the template has it as JSON.
+/// A NUL character in a template's text must not keep it from being registered and listed: PostgreSQL cannot store it
+/// as text, and the template has it as JSON.
 #[tokio::test]
 async fn a_template_may_have_a_nul_character() {
     let flow = Fixture::new().await;

@@ -1,4 +1,4 @@
-//! What people do with steps and tasks, and what it means for workers.
+//! Manual operations on steps and tasks, and their effect on workers.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::fixture::{Fixture, read, worker};
 
 pub(crate) fn who() -> Operator {
-    Operator { name: "ann".to_owned(), reason: Some("it was looked into".to_owned()) }
+    Operator { name: "ann".to_owned(), reason: Some("it was investigated".to_owned()) }
 }
 
 fn completed(result: Value) -> Operation {
@@ -19,16 +19,16 @@ fn completed(result: Value) -> Operation {
 }
 
 impl Fixture {
-    /// Does something with a step, which must be possible, and leaves a task that is sound.
+    /// Applies an operation to a step, which must succeed and leave a consistent task.
     async fn done(&self, task: Uuid, step: &str, operation: Operation) -> (StepState, StepState, Option<TaskState>) {
         let text = format!("{operation:?} of {step}");
         let operated =
             self.operate(task, step, operation, who()).await.unwrap_or_else(|error| panic!("{text}: {error}"));
-        self.sound(task, &text).await;
+        self.check_invariants(task, &text).await;
         (operated.before, operated.state, operated.task_state)
     }
 
-    /// Why something cannot be done with a step.
+    /// The error of an operation on a step.
     async fn obstacle(&self, task: Uuid, step: &str, operation: Operation) -> Obstacle {
         match self.operate(task, step, operation, who()).await {
             Err(Error::NotAllowed { obstacle, .. }) => obstacle,
@@ -36,7 +36,7 @@ impl Fixture {
         }
     }
 
-    /// What people did with a step, the oldest first: the outcome, who, why and the result.
+    /// The manual operations on a step, the oldest first: outcome, operator, reason and result.
     async fn history(&self, task: Uuid) -> Vec<(String, String, Option<String>, Option<String>)> {
         let sql = self.db.schema().sql(
             "select a.outcome::text, a.worker, a.reason, a.result from {schema}.attempt a where a.task_id = $1 and a.fence < 0 order by a.ordinal, a.fence desc",
@@ -45,9 +45,10 @@ impl Fixture {
     }
 }
 
-/// A step that failed for good gets another chance: its attempts begin anew, its checkpoint is kept, and its task goes on with everything that had been stopped.
+/// A permanently failed step can be reset: its attempts start again, its checkpoint is kept, and its task continues
+/// with all stopped steps.
 #[tokio::test]
-async fn a_reset_step_is_tried_again() {
+async fn a_reset_step_is_retried() {
     let flow = Fixture::with("[{name: a, retry: {max_attempts: 2, backoff: none}}, {name: b, dependencies: [a]}, {name: c, retry: {backoff_base_ms: 1}}, {name: d}]").await;
     let task = flow.task().await;
     let (a, c) = (flow.next().await, flow.claim(&of(&["c"]), 1, None).await.expect("a claim").remove(0));
@@ -58,7 +59,7 @@ async fn a_reset_step_is_tried_again() {
     let a = flow.claim(&of(&["a"]), 1, None).await.expect("a claim").remove(0);
     assert_eq!(flow.fail(&a, true).await.step, StepState::Error);
     assert_eq!(flow.fail(&c, true).await.task, Some(TaskState::Error));
-    flow.sound(task, "the failures").await;
+    flow.check_invariants(task, "the failures").await;
     assert_eq!(flow.done(task, "a", Operation::ResetForRetry).await, (StepState::Error, StepState::Enqueued, None));
     let mut claimed = flow.now(9).await;
     claimed.sort_by(|one, other| one.name.cmp(&other.name));
@@ -69,8 +70,8 @@ async fn a_reset_step_is_tried_again() {
         flow.complete(step, json!(1)).await;
     }
     assert_eq!(flow.waves().await, [["b"]]);
-    assert_eq!(flow.standing(task).await, ("complete".to_owned(), 0));
-    let ann = ("reset".to_owned(), "ann".to_owned(), Some("it was looked into".to_owned()), None);
+    assert_eq!(flow.state_and_open_steps(task).await, ("complete".to_owned(), 0));
+    let ann = ("reset".to_owned(), "ann".to_owned(), Some("it was investigated".to_owned()), None);
     assert_eq!(flow.history(task).await, [ann]);
 }
 
@@ -78,16 +79,17 @@ fn of(steps: &[&str]) -> ClaimRequest {
     ClaimRequest { steps: Some(steps.iter().map(|step| (*step).to_owned()).collect()), ..worker() }
 }
 
-/// A task in which two steps failed goes on when both are dealt with, not before; in every way a failure can be dealt with.
+/// A task with two failed steps continues when both are resolved, not before; by every operation that resolves a
+/// failure.
 #[tokio::test]
-async fn a_task_goes_on_when_its_last_failure_is_dealt_with() {
+async fn a_task_continues_when_its_last_failure_is_resolved() {
     for last in [Operation::ResetForRetry, Operation::ResolveManually, completed(json!("by hand"))] {
         let flow = Fixture::with("[{name: a}, {name: b}, {name: c, dependencies: [a, b]}]").await;
         let task = flow.task().await;
         for step in flow.now(2).await {
             flow.fail(&step, false).await;
         }
-        assert_eq!(flow.standing(task).await, ("error".to_owned(), 3));
+        assert_eq!(flow.state_and_open_steps(task).await, ("error".to_owned(), 3));
         let (_, state, task_state) = flow.done(task, "a", Operation::ResetForRetry).await;
         assert_eq!((state, task_state), (StepState::Pending, Some(TaskState::Error)));
         assert!(flow.now(9).await.is_empty(), "b is left");
@@ -95,13 +97,13 @@ async fn a_task_goes_on_when_its_last_failure_is_dealt_with() {
         assert_eq!(task_state, None, "{last:?}");
         let waves: Vec<String> = flow.waves().await.into_iter().map(|wave| wave.concat()).collect();
         assert_eq!(waves, [if last == Operation::ResetForRetry { "ab" } else { "a" }, "c"], "{last:?}");
-        assert_eq!(flow.standing(task).await, ("complete".to_owned(), 0));
+        assert_eq!(flow.state_and_open_steps(task).await, ("complete".to_owned(), 0));
     }
 }
 
-/// A task that goes on has its time again, from then on: it had ended, and what it took until then is over.
+/// A resumed task has its full maximum time again, from then on.
 #[tokio::test]
-async fn a_task_that_goes_on_has_its_time_again() {
+async fn a_resumed_task_has_its_full_time() {
     let flow = Fixture::new().await;
     let text = "name: t\nnamespace_name: tests\nidentity_strategy: always_unique\nlifecycle: {max_duration_minutes: 60}\nsteps: [{name: a}]";
     flow.register(text).await.expect("a template");
@@ -116,7 +118,7 @@ async fn a_task_that_goes_on_has_its_time_again() {
     assert!((50.0..=60.0).contains(&left), "{left} minutes");
 }
 
-/// Dealing with the last step that is left completes the task.
+/// Resolving the last open step completes the task.
 #[tokio::test]
 async fn the_last_step_completes_the_task() {
     for operation in [Operation::ResolveManually, completed(json!(1))] {
@@ -128,9 +130,10 @@ async fn the_last_step_completes_the_task() {
     }
 }
 
-/// A result by hand is what follows gets, and it is held to the template like a worker's. What was resolved has no result, unless one was there.
+/// A manual result is passed to the next steps, and is validated like a worker's. A resolved step has no result, unless
+/// there was one.
 #[tokio::test]
-async fn a_result_by_hand_reaches_what_follows() {
+async fn a_manual_result_reaches_the_next_steps() {
     let flow = Fixture::with(
         "[{name: a, result_schema: {type: integer}}, {name: b}, {name: c}, {name: d, dependencies: [a, b, c]}]",
     )
@@ -153,9 +156,10 @@ async fn a_result_by_hand_reaches_what_follows() {
     assert_eq!(read(&flow.next().await.results), json!({"a": 7, "b": "from b", "c": "later"}));
 }
 
-/// Whoever works on a step that a person deals with has lost it: its word does not count, its heartbeat says so, and the history shows its attempt.
+/// A worker loses a step that an operator changes: its report is rejected, its heartbeat says so, and the history shows
+/// its attempt.
 #[tokio::test]
-async fn a_worker_loses_what_a_person_deals_with() {
+async fn a_worker_loses_a_step_that_an_operator_changes() {
     for operation in [Operation::ResolveManually, completed(json!("by hand"))] {
         let flow = Fixture::with("[{name: a}, {name: b, dependencies: [a]}]").await;
         let task = flow.task().await;
@@ -170,16 +174,16 @@ async fn a_worker_loses_what_a_person_deals_with() {
         ] {
             assert_eq!(flow.say(&a, said).await, Err(Refused::Lost));
         }
-        flow.sound(task, "the late words").await;
+        flow.check_invariants(task, "the late words").await;
         assert_eq!(flow.waves().await, [["b"]]);
         let outcomes: Vec<String> = flow.attempts(task).await.into_iter().map(|(_, outcome)| outcome).collect();
         assert!(outcomes.contains(&"taken_away".to_owned()), "{outcomes:?}");
     }
 }
 
-/// What waits for its parents may be dealt with before them, and counts once for what follows.
+/// A step may be resolved before its parents, and counts once for the next steps.
 #[tokio::test]
-async fn a_step_may_be_dealt_with_before_its_parents() {
+async fn a_step_may_be_resolved_before_its_parents() {
     let flow = Fixture::with(
         "[{name: a}, {name: b, dependencies: [a]}, {name: c, dependencies: [b]}, {name: d, dependencies: [a, c]}]",
     )
@@ -187,12 +191,13 @@ async fn a_step_may_be_dealt_with_before_its_parents() {
     let task = flow.task().await;
     assert_eq!(flow.done(task, "b", Operation::ResolveManually).await.0, StepState::Pending);
     assert_eq!(flow.waves().await, [vec!["a", "c"], vec!["d"]]);
-    assert_eq!(flow.standing(task).await, ("complete".to_owned(), 0));
+    assert_eq!(flow.state_and_open_steps(task).await, ("complete".to_owned(), 0));
 }
 
-/// A decision by hand decides, and is checked like a worker's; one that is resolved chooses nothing, and that cannot be taken back.
+/// A manual decision is applied, and validated like a worker's; a resolved one chooses no step, and that cannot be
+/// undone.
 #[tokio::test]
-async fn a_decision_by_hand_decides() {
+async fn a_manual_decision_is_applied() {
     let steps =
         "[{name: route, type: decision}, {name: left, dependencies: [route]}, {name: right, dependencies: [route]},
                   {name: end, type: deferred_convergence, dependencies: [left, right]}, {name: z}]";
@@ -212,7 +217,7 @@ async fn a_decision_by_hand_decides() {
     flow.done(task, "route", Operation::ResolveManually).await;
     assert_eq!(flow.obstacle(task, "route", completed(chosen("left"))).await, Obstacle::Decided);
     assert_eq!(flow.waves().await, [["z"]]);
-    assert_eq!(flow.standing(task).await, ("complete".to_owned(), 0));
+    assert_eq!(flow.state_and_open_steps(task).await, ("complete".to_owned(), 0));
 }
 
 fn batch(strategy: &str) -> String {
@@ -227,9 +232,9 @@ fn parts(count: usize) -> Value {
     json!({"batch_processing_outcome": {"type": "create_batches", "cursor_configs": vec![1; count]}})
 }
 
-/// A step that is divided by hand has parts, which are dealt with by their own names; one that is resolved has a placeholder.
+/// A manually divided step has parts, which are operated by their own names; a resolved one has a placeholder.
 #[tokio::test]
-async fn a_batch_by_hand_has_parts() {
+async fn a_manual_batch_has_parts() {
     let flow = Fixture::with(&batch("fail_fast")).await;
     let task = flow.task().await;
     flow.done(task, "split", completed(parts(3))).await;
@@ -254,19 +259,19 @@ async fn a_batch_by_hand_has_parts() {
     let task = flow.task().await;
     flow.done(task, "split", Operation::ResolveManually).await;
     assert_eq!(flow.waves().await, [["sum"], ["z"]]);
-    assert_eq!(flow.standing(task).await, ("complete".to_owned(), 0));
+    assert_eq!(flow.state_and_open_steps(task).await, ("complete".to_owned(), 0));
 }
 
-/// A part that the rest went on without can be tried again as long as what follows has not begun, and that waits for it then.
+/// A spared part can be reset as long as the next step has not started, which then waits for it.
 #[tokio::test]
-async fn a_part_that_was_passed_over_may_come_back() {
+async fn a_spared_part_can_be_reset() {
     let flow = Fixture::with(&batch("continue_on_failure")).await;
     let task = flow.task().await;
     flow.complete(&flow.next().await, parts(2)).await;
     for part in flow.now(9).await {
         flow.fail(&part, false).await;
     }
-    flow.sound(task, "two failures that do not matter").await;
+    flow.check_invariants(task, "two failures that do not matter").await;
     assert_eq!(flow.done(task, "rows_001", Operation::ResetForRetry).await.1, StepState::Enqueued);
     let part = flow.next().await;
     assert_eq!((part.name.as_str(), flow.now(9).await.len()), ("rows_001", 0), "sum waits again");
@@ -279,9 +284,9 @@ async fn a_part_that_was_passed_over_may_come_back() {
     assert_eq!(read(&flow.next().await.results)["rows_002"], json!("two"));
 }
 
-/// What cannot be done is refused with where the step or task is, and changes nothing.
+/// An operation that is not possible is rejected with the state of the step or task, and changes nothing.
 #[tokio::test]
-async fn what_cannot_be_done_says_why() {
+async fn impossible_operations_are_rejected_with_the_state() {
     let flow = Fixture::with("[{name: a}, {name: b, dependencies: [a]}]").await;
     let task = flow.task().await;
     assert_eq!(flow.obstacle(task, "b", Operation::ResetForRetry).await, Obstacle::Step(StepState::Pending));
@@ -302,10 +307,10 @@ async fn what_cannot_be_done_says_why() {
         error.to_string(),
         format!("resolve_manually is not allowed for step \"b\" of task {task}: its task is complete")
     );
-    assert_eq!(flow.history(task).await.len(), 2, "what was refused is not history");
-    let nobody = Uuid::now_v7();
-    let error = flow.operate(nobody, "a", Operation::ResolveManually, who()).await.expect_err("no task");
-    assert!(matches!(error, Error::NoTask { task } if task == nobody), "{error}");
+    assert_eq!(flow.history(task).await.len(), 2, "rejected operations are not in the history");
+    let unknown = Uuid::now_v7();
+    let error = flow.operate(unknown, "a", Operation::ResolveManually, who()).await.expect_err("no task");
+    assert!(matches!(error, Error::NoTask { task } if task == unknown), "{error}");
     for (who, what) in [
         (Operator { name: String::new(), reason: None }, "name: must not be empty"),
         (Operator { name: "a\0".to_owned(), reason: None }, "name: must not contain NUL"),
@@ -316,7 +321,8 @@ async fn what_cannot_be_done_says_why() {
     }
 }
 
-/// Cancelling ends everything of a task that is not over: nobody can claim it, who has it has lost it, and doing so again is answered the same.
+/// Cancelling ends all open steps of a task: none can be claimed, workers have lost theirs, and a repeated cancel has
+/// the same outcome.
 #[tokio::test]
 async fn a_cancelled_task_is_over() {
     let flow = Fixture::with("[{name: a}, {name: b}, {name: c, dependencies: [a]}, {name: d, dependencies: [c]}, {name: e}, {name: f, type: decision, dependencies: [e]}, {name: g, dependencies: [f]}]").await;
@@ -327,7 +333,7 @@ async fn a_cancelled_task_is_over() {
     flow.fail(named("e"), true).await;
     let b = named("b");
     let cancelled = flow.cancel(task, who()).await.expect("it is cancelled");
-    flow.sound(task, "the cancellation").await;
+    flow.check_invariants(task, "the cancellation").await;
     assert_eq!((cancelled.state, cancelled.cancelled_steps, cancelled.repeated), (TaskState::Cancelled, 5, false));
     let again = flow.cancel(task, who()).await.expect("it is cancelled");
     assert_eq!(again, reveille_flow::Cancelled { repeated: true, ..cancelled });
@@ -338,14 +344,15 @@ async fn a_cancelled_task_is_over() {
     let states: Vec<String> = flow.states(task).await.into_values().collect();
     assert_eq!(states.join(" "), "complete cancelled cancelled cancelled cancelled cancelled not_created");
     assert_eq!(flow.obstacle(task, "b", Operation::ResolveManually).await, Obstacle::Task(TaskState::Cancelled));
-    assert_eq!(flow.standing(other).await.0, "open", "nobody else's is");
-    let nobody = Uuid::now_v7();
-    assert!(matches!(flow.cancel(nobody, who()).await, Err(Error::NoTask { task }) if task == nobody));
+    assert_eq!(flow.state_and_open_steps(other).await.0, "open", "no other task is cancelled");
+    let unknown = Uuid::now_v7();
+    assert!(matches!(flow.cancel(unknown, who()).await, Err(Error::NoTask { task }) if task == unknown));
 }
 
-/// What is over cannot be cancelled, and the answer says where it is. Resolving is possible from anywhere, cancels what is open, and is answered the same again.
+/// An ended task cannot be cancelled, and the error has its state. Resolving is possible in every state, cancels open
+/// steps, and has the same outcome when repeated.
 #[tokio::test]
-async fn what_is_over_can_only_be_resolved() {
+async fn ended_tasks_can_only_be_resolved() {
     let flow = Fixture::with("[{name: a}, {name: b, dependencies: [a]}]").await;
     for (ends, state, steps) in [
         ("complete", TaskState::Complete, "complete complete"),

@@ -1,4 +1,4 @@
-//! Namespaces: registered before their first use, and changed while they are used.
+//! Namespaces: created before their first use, and changed during use.
 
 use std::time::Duration;
 
@@ -8,9 +8,10 @@ use tokio::time::Instant;
 
 use crate::fixture::{Elsewhere, Fixture, NAMESPACE, PATIENCE, worker};
 
-/// A namespace begins as its template says, or as the default one does, and keeps what is not changed.
+/// A namespace starts with the settings of its template, or of the default one, and keeps settings that are not
+/// changed.
 #[tokio::test]
-async fn a_namespace_begins_as_its_template_says() {
+async fn a_namespace_starts_with_its_template() {
     let flow = Fixture::new().await;
     let quiet = NamespaceSettings { mode: Mode::Polling, poll_ms: 50, ..NamespaceSettings::default() };
     flow.put_namespace_template("quiet", &quiet).await.expect("kept");
@@ -28,9 +29,9 @@ async fn a_namespace_begins_as_its_template_says() {
     assert_eq!(all[1].settings, quiet);
 }
 
-/// What cannot be meant is refused, with its name.
+/// An invalid setting is rejected with its name.
 #[tokio::test]
-async fn what_cannot_be_meant_is_refused() {
+async fn invalid_input_is_rejected() {
     let flow = Fixture::new().await;
     let change = |poll_ms| NamespaceChange { poll_ms, ..NamespaceChange::default() };
     for (name, poll_ms, wrong) in [("", None, "namespace"), ("a\0b", None, "namespace"), ("a", Some(1), "poll_ms")] {
@@ -42,10 +43,10 @@ async fn what_cannot_be_meant_is_refused() {
     assert_eq!(word, json!("rabbitmq"));
 }
 
-/// How a namespace is claimed can be changed while workers wait, also by another process, and counts from then on for those who wait already.
-/// Somebody waits; the namespace is only to be listened to, and a task brings nothing; then it is asked now and then, and the step comes.
+/// The mode of a namespace can be changed while workers wait, also by another process, and applies to them at once.
+/// A claim waits; in shadow mode a task does not end its wait; in polling mode the step comes.
 #[tokio::test]
-async fn a_mode_counts_from_when_it_is_set() {
+async fn a_changed_mode_applies_at_once() {
     let flow = Fixture::with("[{name: a}]").await;
     let elsewhere = Elsewhere::start(&flow.db).await;
     let change = |mode| NamespaceChange { mode: Some(mode), poll_ms: Some(20), ..NamespaceChange::default() };

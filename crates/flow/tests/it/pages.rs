@@ -1,4 +1,4 @@
-//! How much the hot statements read: pages, which unlike time are the same on every machine.
+//! How much the frequent statements read, in pages, which unlike time are the same on every machine.
 
 use futures_util::future::join_all;
 use reveille_flow::{AttemptResult, ClaimedStep, Flow, Options, StepReport};
@@ -18,11 +18,11 @@ pub(crate) async fn counted() -> Option<(Fixture, CountingRole)> {
 /// Completes steps, all at once.
 pub(crate) async fn complete(flow: &Flow, steps: &[ClaimedStep]) {
     let said = |step: &ClaimedStep| StepReport { token: step.token, result: AttemptResult::Complete(json!(1).into()) };
-    let settled = flow.report(steps.iter().map(said).collect()).await.expect("an answer");
-    assert!(settled.len() == steps.len() && settled.iter().all(Result::is_ok), "{settled:?}");
+    let outcomes = flow.report(steps.iter().map(said).collect()).await.expect("an answer");
+    assert!(outcomes.len() == steps.len() && outcomes.iter().all(Result::is_ok), "{outcomes:?}");
 }
 
-/// What single steps of a chain of two cost, from submit to end: pages that submitting, claiming and ending have read.
+/// The pages that submitting, claiming and completing a chain of two steps read.
 async fn one_task(flow: &Fixture, role: &CountingRole) -> [i64; 3] {
     let read = async || {
         let pages = async |statement: &str| role.pages_matching(statement).await;
@@ -39,8 +39,8 @@ async fn one_task(flow: &Fixture, role: &CountingRole) -> [i64; 3] {
     [0, 1, 2].map(|at| after[at] - before[at])
 }
 
-/// A plan that was made while the tables were small, and known to be, is as good when they have grown.
-/// They are analyzed after the first task, and grow until the one that is measured.
+/// A plan that was made while the tables were small must be as good when they have grown.
+/// The tables are analyzed after the first task, and grow until the measured one.
 #[tokio::test]
 async fn a_step_costs_the_same_when_the_tables_have_grown() {
     const GROWN: usize = 3_000;
@@ -65,8 +65,8 @@ async fn a_step_costs_the_same_when_the_tables_have_grown() {
     .await;
 }
 
-/// What a step of a wide task costs does not depend on how wide it is: to submit it, to hand it out, and to end it.
-/// The tables are new, and nothing is known about them: a plan that looks steps up by their task alone seems as good as any.
+/// The cost of a step does not depend on the width of its task: to submit it, to claim it, and to complete it.
+/// The tables are new and without statistics: a plan that finds steps by their task alone seems as good as any.
 #[tokio::test]
 async fn a_step_costs_the_same_in_a_wide_task() {
     const WIDE: usize = 1_000;
@@ -95,10 +95,10 @@ async fn a_step_costs_the_same_in_a_wide_task() {
     assert!((1..most).contains(&ended), "{ended} pages to end {} steps", steps.len());
 }
 
-/// Somebody's old transaction keeps every version of every step, and looks do not wade through them: neither through what was claimed, nor
-/// through the leases that have ended before their time.
+/// A long transaction keeps every version of every step, and polls must not read these dead tuples: neither those of
+/// current leases, nor those of leases that were ended early.
 #[tokio::test]
-async fn what_an_old_transaction_keeps_is_not_read() {
+async fn dead_tuples_kept_by_an_old_transaction_are_not_read() {
     const POLLS: i64 = 100;
     const TASKS: usize = 3_000;
     let Some((flow, role)) = counted().await else { return };
@@ -115,9 +115,9 @@ async fn what_an_old_transaction_keeps_is_not_read() {
         }
         role.pages_matching("claim_steps(").await - before
     };
-    // The last of it is read until it is no longer recent.
+    // The most recent dead tuples are read until they are older.
     eventually("it is old", async || polls().await < POLLS * 60).await;
-    // One of twenty may have to read everything, which is three times as much and more.
+    // One poll of twenty may scan everything, which is more than three times as much.
     let pages = polls().await;
     println!("{POLLS} looks read {pages} pages");
     assert!((1..POLLS * 60).contains(&pages), "{pages}");

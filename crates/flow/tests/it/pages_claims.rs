@@ -1,4 +1,4 @@
-//! What a claim reads: the steps that are there, not the names and priorities that were ever used.
+//! A claim reads existing steps, not all names and priorities that were ever used.
 
 use std::cell::Cell;
 use std::fmt::Write as _;
@@ -12,37 +12,38 @@ use crate::pages::{complete, counted};
 
 /// Names, or priorities, that were used before.
 const USED: usize = 1_000;
-/// Pages that these claims may read more than before: the tables have grown, and with them their indexes; and plans may be made. A look at each name or priority would read thousands.
+/// How many more pages these claims may read: tables and indexes have grown, and plans may be made. A lookup for each
+/// name or priority would read thousands.
 const MORE: i64 = 500;
 
-/// Claimants of the three kinds: all names, some names, and all names beside one that is limited.
+/// Claims of three kinds: all names, some names, and all names with a limit on one.
 fn by_name() -> ClaimRequest {
     ClaimRequest { steps: Some(vec!["a".to_owned(), "b".to_owned()]), ..worker() }
 }
 
-/// The pages that the claims of one task of two steps read, for a claimant.
-async fn claimed(flow: &Flow, role: &CountingRole, claimant: &ClaimRequest) -> i64 {
+/// The pages that the claims of one task of two steps read.
+async fn claimed(flow: &Flow, role: &CountingRole, request: &ClaimRequest) -> i64 {
     flow.submit(submission("t", json!({}))).await.expect("a task");
     let before = role.pages_matching("claim_steps(").await;
     for name in ["a", "b"] {
-        let steps = flow.claim(claimant, 1, None).await.expect("a claim");
+        let steps = flow.claim(request, 1, None).await.expect("a claim");
         assert_eq!(steps.iter().map(|step| &step.name).collect::<Vec<_>>(), [name]);
         complete(flow, &steps).await;
     }
-    assert!(flow.claim(claimant, 1, None).await.expect("a claim").is_empty());
+    assert!(flow.claim(request, 1, None).await.expect("a claim").is_empty());
     role.pages_matching("claim_steps(").await - before
 }
 
-/// The pages of claims by all claimants, each by a process that has claimed nothing before.
+/// The pages of all kinds of claims, each in a process without earlier claims.
 async fn claims(flow: &Fixture, role: &CountingRole) -> [i64; 3] {
     let mut pages = [0; 3];
-    for (place, claimant) in [worker(), by_name(), worker()].iter().enumerate() {
+    for (position, request) in [worker(), by_name(), worker()].iter().enumerate() {
         let fresh = Flow::open(role.one_connection(), flow.db.schema().clone(), Options::default());
         let fresh = fresh.await.expect("open a flow");
-        let limit = (place == 2).then_some(1);
+        let limit = (position == 2).then_some(1);
         fresh.limit(NAMESPACE, Some("limited"), limit).await.expect("a limit");
         // The first makes plans.
-        pages[place] = claimed(&fresh, role, claimant).await.min(claimed(&fresh, role, claimant).await);
+        pages[position] = claimed(&fresh, role, request).await.min(claimed(&fresh, role, request).await);
         fresh.close().await;
     }
     flow.limit(NAMESPACE, Some("limited"), None).await.expect("no limit");
@@ -58,7 +59,7 @@ async fn started() -> Option<(Fixture, CountingRole, [i64; 3])> {
     Some((flow, role, before))
 }
 
-/// Claims read about as much as before, as soon as no transaction of another test keeps what was claimed.
+/// Claims read about as much as before, once no transaction of another test keeps dead tuples.
 async fn unchanged(flow: &Fixture, role: &CountingRole, before: [i64; 3], after: &str) {
     flow.db.analyze().await;
     eventually("claims that read what is there", async || {
@@ -95,9 +96,10 @@ async fn claims_cost_the_same_after_many_priorities_were_used() {
     unchanged(&flow, &role, before, "many priorities").await;
 }
 
-/// A step of a chain costs about the same wherever it stands, although it is handed the results of all steps before it: these are read by range.
+/// A step of a chain costs about the same at every position, although it gets the results of all steps before it: these
+/// are read by range.
 #[tokio::test]
-async fn a_step_of_a_chain_costs_the_same_wherever_it_stands() {
+async fn a_step_of_a_chain_costs_the_same_at_every_position() {
     const STEPS: usize = 60;
     const MEASURED: usize = 4;
     let Some((flow, role)) = counted().await else { return };
@@ -106,12 +108,12 @@ async fn a_step_of_a_chain_costs_the_same_wherever_it_stands() {
         write!(steps, ", {{name: c{step}, dependencies: [c{}]}}", step - 1).expect("a text");
     });
     flow.template("t", &format!("[{steps}]")).await;
-    let run = async |places: std::ops::Range<usize>| {
+    let run = async |positions: std::ops::Range<usize>| {
         let before = role.pages_matching("claim_steps(").await;
-        for place in places {
+        for position in positions {
             let steps = flow.now(1).await;
             let results = crate::fixture::read(&steps[0].results);
-            assert_eq!(results.as_object().map(serde_json::Map::len), Some(place), "all results before it");
+            assert_eq!(results.as_object().map(serde_json::Map::len), Some(position), "all results before it");
             complete(&flow, &steps).await;
         }
         role.pages_matching("claim_steps(").await - before
@@ -125,7 +127,8 @@ async fn a_step_of_a_chain_costs_the_same_wherever_it_stands() {
         run(4 + MEASURED..STEPS - MEASURED).await;
         let late = run(STEPS - MEASURED..STEPS).await;
         println!("{MEASURED} claims read from {early} to {late} pages");
-        // The row versions of each step that vacuum has not removed yet. A lookup for each result would read fourteen pages.
+        // The row versions of each step that vacuum has not removed yet. A lookup for each result would read fourteen
+        // pages.
         let more = (MEASURED * STEPS * 5) as i64;
         early > 0 && late < early + more
     })

@@ -1,4 +1,4 @@
-//! What lists, summaries, analytics and filters read: bounded, with a task of many steps among many tasks.
+//! The pages that lists, summaries, analytics and filters read are bounded, with a large task among many tasks.
 
 use reveille_flow::{
     BulkFilter, BulkOperation, BulkRequest, EventFilter, InvestigationFilter, ScheduleFilter, TaskFilter, TaskState,
@@ -18,7 +18,8 @@ const TASKS: i64 = 12_000;
 /// Steps of the one task that has many.
 const STEPS: i64 = 1_000;
 
-/// Tasks of `t` and steps that were completed long ago, and the completed steps of the wide task, as the engine would have left them.
+/// Inserts tasks of `t` with steps that were completed long ago, and the completed steps of the wide task, as the
+/// engine would.
 const FILL: &str = "
 with made as (
     select ('01900000' || lpad(to_hex(i), 8, '0') || '7000800000000000')::uuid as id, i from generate_series(1, $1) as i
@@ -36,7 +37,7 @@ with made as (
 ), events as (
     insert into {schema}.domain_event (task_id, ordinal, name, succeeded)
     select m.id, 0, case when m.i = $1 then 'rare' else 'often' end, true from made m
-), looked_into as (
+), investigated as (
     insert into {schema}.investigation (task_id, ordinal, reason, snapshot, resolved_at)
     select m.id, 0, case when m.i = 1 then 'rare' else 'often' end, '{}', case when m.i % 1000 <> 1 then now() end
     from made m
@@ -56,7 +57,7 @@ with made as (
 insert into {schema}.step (task_id, ordinal, slot, queue_id, state, open_parents, fence)
 select m.id, 0, 0, (select l.id from {schema}.step_queue l where l.name = 'a' limit 1), 'complete', 0, 1 from made m";
 
-/// Pieces of statements that no other has: PostgreSQL 18 keeps no comments before a statement, and so not its name.
+/// Unique parts of statements: PostgreSQL 18 does not keep the comment before a statement, which has its name.
 const PICK_TASKS: &str = "with picked as materialized";
 const FIND_TASKS: &str = "select k.task_id as id";
 const BOTTLENECKS: &str = "), lengths as materialized (";
@@ -69,23 +70,23 @@ const FIND_SCHEDULES: &str = "s.namespace_id, s.template_name, s.paused";
 const LIST_TEMPLATES: &str = "t.description, t.step_count";
 const TASK_STEPS: &str = "as rest";
 const TASK_ATTEMPTS: &str = "tried as materialized";
-/// Rows that a page of a list looks at, at most.
-const LOOKED_AT: i64 = 10_000;
+/// The most rows that a page of a list reads.
+const READ_ROWS: i64 = 10_000;
 
-/// The pages that a statement reads while something is done, and what comes of that.
+/// The pages that a statement reads during a call, and the result of the call.
 async fn pages<T>(role: &CountingRole, statement: &str, what: impl Future<Output = T>) -> (i64, T) {
     let before = role.pages_matching(statement).await;
     let of = what.await;
     (role.pages_matching(statement).await - before, of)
 }
 
-/// A request that cancels what is open, as a preview.
+/// A preview of cancelling all open tasks.
 fn cancel_open() -> BulkRequest {
     let filter = BulkFilter { namespace: Some(NAMESPACE.to_owned()), ..BulkFilter::default() };
     BulkRequest { filter, operation: BulkOperation::CancelTask, limit: 100, preview: true }
 }
 
-/// A flow whose tables have grown since they were analyzed, and since everything was asked often enough for plans to be kept; and its wide task.
+/// A flow whose tables have grown since they were analyzed and since the plans were made; and its wide task.
 async fn grown() -> Option<(Fixture, CountingRole, Uuid)> {
     let (flow, role) = counted().await?;
     flow.template("t", "[{name: a}]").await;
@@ -113,10 +114,10 @@ async fn grown() -> Option<(Fixture, CountingRole, Uuid)> {
     Some((flow, role, wide))
 }
 
-/// Beside many tasks, and with one of many steps among them, every read costs what it shows and looks at, and no more.
-/// Nothing is analyzed after the tables have grown.
+/// With many tasks, and a large one among them, every read costs what it returns and filters, and no more.
+/// The tables are not analyzed after they have grown.
 #[tokio::test]
-async fn reads_cost_what_they_look_at() {
+async fn reads_cost_what_they_return() {
     let Some((flow, role, wide)) = grown().await else { return };
     let (read, summary) = pages(&role, PICK_TASKS, flow.summary(wide)).await;
     assert_eq!(i64::from(summary.expect("a summary").expect("a task").total_steps), STEPS);
@@ -126,7 +127,7 @@ async fn reads_cost_what_they_look_at() {
     assert!(page.expect("a page").tasks.iter().any(|task| task.task_uuid == wide));
     assert!((1..STEPS * 2 + 1_000).contains(&read), "{read} pages for a list of 20 tasks");
 
-    // Ten thousand tasks are looked at.
+    // Ten thousand tasks are read.
     let since = OffsetDateTime::UNIX_EPOCH;
     let (read, found) = pages(&role, BOTTLENECKS, flow.bottlenecks(None, since, 20)).await;
     assert_eq!(found.expect("bottlenecks").steps.len(), 20);
@@ -140,9 +141,10 @@ async fn reads_cost_what_they_look_at() {
     assert!((1..1_000).contains(&read), "{read} pages for two open tasks among {TASKS}");
 }
 
-/// A list by a rare tag is found by its index, also beyond what one page looks at; by a frequent one, and with other filters beside it, it is as long as is asked for.
+/// A list by a rare tag is found by its index, also beyond the rows of one page; by a frequent tag, and with other
+/// filters, a page is full.
 #[tokio::test]
-async fn a_rare_tag_leads_to_its_tasks() {
+async fn a_rare_tag_uses_its_index() {
     let Some((flow, role, _)) = grown().await else { return };
     let tagged = |tag: &str| TaskFilter { tag: Some(tag.to_owned()), ..TaskFilter::default() };
     let (read, page) = pages(&role, FIND_TASKS, flow.tasks(&tagged("rare"), None, 100)).await;
@@ -161,8 +163,8 @@ async fn a_rare_tag_leads_to_its_tasks() {
     assert_eq!(flow.tasks(&tagged("often"), None, 100).await.expect("a page").tasks.len(), 100);
 }
 
-/// A tag that recent tasks do not have, and very many old ones do, is not looked up as a rare one: all of those would be read.
-/// Twelve thousand tasks have it, and fifteen hundred that are newer do not.
+/// A tag that many old tasks have, and recent ones do not, is not treated as a rare one: all of those would be read.
+/// Twelve thousand tasks have it, and fifteen hundred newer ones do not.
 #[tokio::test]
 async fn a_tag_of_many_old_tasks_is_no_rare_one() {
     let Some((flow, role, _)) = grown().await else { return };
@@ -180,10 +182,10 @@ async fn a_tag_of_many_old_tasks_is_no_rare_one() {
     assert!((1..150).contains(&read), "{read} pages to find 20 tasks");
 }
 
-/// Investigations, domain events, schedules and templates are read by the page, and a page that has to look for what fits looks at so many rows and says where to go on.
-/// Of each there are more than one page looks at; the one that is looked for is the last to be found.
+/// Investigations, domain events, schedules and templates are read by the page; a page with a filter reads a limited
+/// number of rows and has a cursor. Of each there are more than one page reads; the match is the last one.
 #[tokio::test]
-async fn lists_look_at_so_many_rows() {
+async fn lists_read_a_limited_number_of_rows() {
     let Some((flow, role, _)) = grown().await else { return };
     let text = |text: &str| Some(text.to_owned());
     let any = InvestigationFilter::default();
@@ -195,7 +197,7 @@ async fn lists_look_at_so_many_rows() {
     let (read, page) = pages(&role, INVESTIGATIONS, flow.investigations(&rare, 20)).await;
     let page = page.expect("a page");
     assert!(page.entries.is_empty() && page.next.is_some(), "{page:?}");
-    assert!((1..LOOKED_AT * 8).contains(&read), "{read} pages for investigations of a reason");
+    assert!((1..READ_ROWS * 8).contains(&read), "{read} pages for investigations of a reason");
     let rest = flow.investigations(&InvestigationFilter { before: page.next, ..rare }, 20).await.expect("a page");
     assert_eq!((rest.entries.len(), rest.next), (1, None));
     let open = InvestigationFilter { open: Some(true), ..any };
@@ -216,7 +218,7 @@ async fn lists_look_at_so_many_rows() {
     let (read, page) = pages(&role, DOMAIN_EVENTS, flow.domain_events(&filter, 20)).await;
     let page = page.expect("a page");
     assert!(page.events.is_empty() && page.next.is_some(), "{page:?}");
-    assert!((1..LOOKED_AT * 8).contains(&read), "{read} pages for events of a name");
+    assert!((1..READ_ROWS * 8).contains(&read), "{read} pages for events of a name");
     filter.after = page.next;
     let rest = flow.domain_events(&filter, 20).await.expect("a page");
     assert_eq!(rest.events.len(), 1);
@@ -230,7 +232,7 @@ async fn lists_look_at_so_many_rows() {
     let (read, page) = pages(&role, FIND_SCHEDULES, flow.schedules(&filter)).await;
     let page = page.expect("a page");
     assert!(page.schedules.is_empty() && page.next.is_some(), "{page:?}");
-    assert!((1..LOOKED_AT * 2).contains(&read), "{read} pages for schedules of a template");
+    assert!((1..READ_ROWS * 2).contains(&read), "{read} pages for schedules of a template");
     filter.after = page.next;
     let rest = flow.schedules(&filter).await.expect("a page");
     assert_eq!((rest.schedules.len(), rest.next), (1, None));
@@ -243,7 +245,8 @@ async fn lists_look_at_so_many_rows() {
     }
 }
 
-/// Of a task of many steps a page of its steps costs what it shows, beside counting where all of them are; one step and its attempts cost the same as in a small task.
+/// A page of the steps of a large task costs its own size and the counts; a single step and its attempts cost the same
+/// as in a small task.
 #[tokio::test]
 async fn steps_are_read_by_the_page() {
     let Some((flow, role, wide)) = grown().await else { return };

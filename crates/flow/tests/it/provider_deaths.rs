@@ -1,6 +1,6 @@
-//! Servers that die with what they were about to send, or had just received: others go on with it after seconds.
+//! Servers that die with steps they were about to send or had just received: others continue with them within seconds.
 //!
-//! A step that was sent and not claimed is sent again after an hour here, so nothing comes by waiting for that.
+//! A step that was sent and not claimed is sent again only after an hour here, so no test passes by waiting for that.
 
 use reveille_flow::{Flow, NamespaceChange, Provider, StepMessage};
 use reveille_pg::Database;
@@ -12,9 +12,9 @@ use crate::providers::{LONG, Queued, Through};
 
 const PGMQ: Through = Through { provider: Provider::Pgmq, amqp_url: None, amqp_ca: None };
 
-/// What a server received from PGMQ, and had not claimed when it died, is received by another that waits for it.
+/// A message that a dead server received from PGMQ and had not claimed is received by another one that waits.
 #[tokio::test]
-async fn what_a_dead_server_received_comes_back() {
+async fn messages_received_by_a_dead_server_are_redelivered() {
     let flow = Queued::with(&PGMQ, LONG, "[{name: a}]").await;
     let task = flow.task().await;
     let received = flow.messages(1).await;
@@ -25,10 +25,10 @@ async fn what_a_dead_server_received_comes_back() {
     flow.complete(&step, json!(1)).await;
 }
 
-/// What a server had taken to send through PGMQ, and had not sent when it died, is sent by another.
-/// Its queue is locked, so that it has to wait between the two; then its connections are cut, and it is gone.
+/// A step that a dead server had taken to send through PGMQ, and had not sent, is sent by another.
+/// The queue is locked, so that the server waits between the two; then its connections are cut.
 #[tokio::test]
-async fn what_a_dead_server_had_not_sent_is_sent() {
+async fn steps_not_sent_by_a_dead_server_are_sent() {
     let db = TestDb::new().await;
     let flow = Flow::open(db.database().clone(), db.schema().clone(), PGMQ.options(LONG)).await.expect("open a flow");
     let flow = Fixture { db, flow };
@@ -46,7 +46,7 @@ async fn what_a_dead_server_had_not_sent_is_sent() {
     flow.complete(&step, json!(1)).await;
 
     let pool = flow.db.database().pool();
-    // A message of an ended step says what the queue is called.
+    // The message of an ended step has the name of the queue.
     let (namespace, name) = (NAMESPACE.to_owned(), "a".to_owned());
     let old = StepMessage { task: first, ordinal: 0, number: 1, namespace, step: name, priority: 0, attempt: 0 };
     let sent = flow.provider(Provider::Pgmq).expect("a queue").publish(&[old]).await.expect("sent");

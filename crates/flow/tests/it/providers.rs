@@ -1,6 +1,6 @@
-//! Queues: whatever steps are handed out through, a task runs the same, and whatever happens to a message, each step counts once.
+//! Providers: a task runs the same through every provider, and each step counts once, whatever happens to its message.
 //!
-//! Every case is run on each queue. Those of RabbitMQ share a server, and so a test.
+//! Every case runs with each provider. Those of RabbitMQ share a server, and so a test.
 
 use std::time::Duration;
 
@@ -19,10 +19,10 @@ use uuid::Uuid;
 use crate::fixture::{Fixture, NAMESPACE, PATIENCE, read, worker};
 use crate::rabbitmq::Rabbit;
 
-/// So long that a test that needs it to end fails.
+/// So long that a test that depends on its end fails.
 pub(crate) const LONG: Duration = Duration::from_secs(3_600);
 
-/// Through what the steps of a test are handed out.
+/// The provider of a test.
 #[derive(Clone, Debug)]
 pub(crate) struct Through {
     pub(crate) provider: Provider,
@@ -38,7 +38,7 @@ impl Through {
     }
 }
 
-/// A flow whose namespace is handed out through a queue, and who sends.
+/// A flow whose namespace uses the provider, and its sender.
 pub(crate) struct Queued {
     pub(crate) flow: Fixture,
     orchestrator: EventDrivenOrchestrator,
@@ -75,7 +75,7 @@ impl Queued {
         self.provider(self.through.provider).expect("a queue")
     }
 
-    /// Takes the messages of the steps `a` from the queue, which must come.
+    /// Takes the messages of the steps `a` from the queue.
     pub(crate) async fn messages(&self, want: usize) -> Vec<reveille_flow::Delivery> {
         let source = Source { namespace: NAMESPACE.to_owned(), step: "a".to_owned() };
         let mut taken = Vec::new();
@@ -89,7 +89,7 @@ impl Queued {
         taken
     }
 
-    /// Returns when so many steps that nobody has claimed were taken to be sent.
+    /// Waits until this many unclaimed steps were taken to be sent.
     async fn sent(&self, count: i64) {
         let sql = self.db.schema().sql("select count(*) from {schema}.step s where s.published is not null");
         eventually("they were sent", async || {
@@ -99,7 +99,7 @@ impl Queued {
         .await;
     }
 
-    /// Completes every step that comes until all tasks are complete, as several workers do.
+    /// Completes steps with several workers until all tasks are complete.
     pub(crate) async fn work(&self, tasks: &[Uuid]) {
         let worker = || async {
             loop {
@@ -128,7 +128,7 @@ impl Queued {
     }
 }
 
-/// A task graph runs from end to end, retries and branches included, and afterwards nothing is left in the queue.
+/// A task graph runs completely, with retries and branches, and afterwards the queue is empty.
 async fn a_task_runs(through: &Through) {
     let flow = Queued::with(
         through,
@@ -153,12 +153,12 @@ async fn a_task_runs(through: &Through) {
     let d = flow.next().await;
     assert_eq!((d.name.as_str(), d.attempt), ("d", 1));
     flow.complete(&d, json!("last")).await;
-    assert_eq!(flow.standing(task).await, ("complete".to_owned(), 0));
+    assert_eq!(flow.state_and_open_steps(task).await, ("complete".to_owned(), 0));
     assert!(flow.now(10).await.is_empty());
 }
 
-/// A message that comes twice, or three times, is worth one claim.
-/// It is taken from the queue, and sent again as it is.
+/// A message that is delivered several times results in one claim.
+/// It is taken from the queue, and sent again unchanged.
 async fn a_message_twice_counts_once(through: &Through) {
     let flow = Queued::with(through, LONG, "[{name: a}]").await;
     let task = flow.task().await;
@@ -176,7 +176,7 @@ async fn a_message_twice_counts_once(through: &Through) {
     assert_eq!(flow.attempts(task).await, [(1, "complete".to_owned())]);
 }
 
-/// A worker that dies with a step loses it when its lease ends, with the attempt counted; what it says then is refused.
+/// A dead worker loses its step when the lease ends, with the attempt counted; a later report is rejected.
 async fn a_dead_worker_loses_its_step(through: &Through) {
     let flow = Queued::with(through, LONG, "[{name: a}]").await;
     let task = flow.task().await;
@@ -189,8 +189,9 @@ async fn a_dead_worker_loses_its_step(through: &Through) {
     assert_eq!(flow.attempts(task).await, [(1, "lease_ended".to_owned()), (2, "complete".to_owned())]);
 }
 
-/// A step that was completed is not begun with again when the ack of its message is lost.
-/// It is claimed by one server and completed through another; the first ends without having acked, and its messages come again.
+/// A completed step is not started again when the ack of its message is lost.
+/// It is claimed by one server and completed through another; the first one stops without an ack, and its messages are
+/// redelivered.
 async fn a_lost_ack_costs_nothing(through: &Through) {
     let flow = Queued::with(through, Duration::from_secs(1), "[{name: a}]").await;
     let way = Proxy::start(&flow.db).await;
@@ -202,7 +203,7 @@ async fn a_lost_ack_costs_nothing(through: &Through) {
     flow.complete(&step, json!(1)).await;
     other.close().await;
     drop(other);
-    // Another one comes behind it, so that the queue was read to its end.
+    // Another message follows, so that the queue was read to its end.
     tokio::time::sleep(Duration::from_millis(1_200)).await;
     let behind = flow.task().await;
     let step = flow.next().await;
@@ -212,7 +213,7 @@ async fn a_lost_ack_costs_nothing(through: &Through) {
     assert_eq!(flow.attempts(task).await, [(1, "complete".to_owned())]);
 }
 
-/// A queue that is emptied loses nothing: what was sent, and that nobody claimed, is sent again.
+/// A queue that is emptied loses no step: sent steps without a claim are sent again.
 async fn an_emptied_queue_loses_nothing(through: &Through) {
     let flow = Queued::with(through, Duration::from_secs(1), "[{name: a}]").await;
     let tasks = flow.tasks(5).await;
@@ -224,8 +225,9 @@ async fn an_emptied_queue_loses_nothing(through: &Through) {
     }
 }
 
-/// The queue of a namespace can be changed at any time: what was sent is due at once, what is under way ends as it would have, and what is left in the queue that was is worth nothing.
-/// The lease of being sent is an hour, so nothing here comes by waiting for it.
+/// The provider of a namespace can be changed at any time: sent steps are due at once, steps in progress end normally,
+/// and messages in the old queue are ignored. The lease of sent steps is an hour, so the test does not pass by waiting
+/// for it.
 async fn another_queue_takes_over(through: &Through) {
     let flow = Queued::with(through, LONG, "[{name: a}]").await;
     let tasks = flow.tasks(6).await;
@@ -247,7 +249,7 @@ async fn another_queue_takes_over(through: &Through) {
     }
 }
 
-/// No more steps are under way than a limit allows, and who waits for room gets it as soon as there is.
+/// No more steps are in progress than a limit allows, and a waiting claim gets one as soon as there is capacity.
 async fn limits_are_kept(through: &Through) {
     let flow = Queued::with(through, LONG, "[{name: a}, {name: b}]").await;
     flow.limit(NAMESPACE, Some("a"), Some(2)).await.expect("limited");
@@ -269,11 +271,11 @@ async fn limits_are_kept(through: &Through) {
     }
     assert_eq!(flow.limits(None).await.expect("limits")[0].in_progress, 0);
     for task in tasks {
-        assert_eq!(flow.standing(task).await, ("complete".to_owned(), 0));
+        assert_eq!(flow.state_and_open_steps(task).await, ("complete".to_owned(), 0));
     }
 }
 
-/// A worker that names steps receives those, and leaves the others to who wants them.
+/// A worker that names steps receives only those, and leaves the others.
 async fn a_worker_receives_what_it_names(through: &Through) {
     let flow = Queued::with(through, LONG, "[{name: a}, {name: b}]").await;
     flow.task().await;
@@ -284,7 +286,7 @@ async fn a_worker_receives_what_it_names(through: &Through) {
     }
 }
 
-/// A claim that nobody waits for any more delays nobody, and is not charged.
+/// A dropped claim delays no other worker, and is not charged.
 async fn a_dropped_claim_goes_back(through: &Through) {
     let flow = Queued::with(through, LONG, "[{name: a}]").await;
     for _ in 0..10 {
@@ -292,7 +294,7 @@ async fn a_dropped_claim_goes_back(through: &Through) {
         let waiting = tokio::spawn(async move { waiting.claim(&worker(), 1, Some(Instant::now() + PATIENCE)).await });
         flow.task().await;
         waiting.abort();
-        // It may have been faster.
+        // The claim may have ended before.
         for step in waiting.await.map(|claimed| claimed.expect("a claim")).unwrap_or_default() {
             flow.say(&step, AttemptResult::GivenBack).await.expect("it counts");
         }
@@ -302,7 +304,7 @@ async fn a_dropped_claim_goes_back(through: &Through) {
     }
 }
 
-/// A queue says when there is something.
+/// A queue notifies of new messages.
 async fn a_queue_tells(through: &Through) {
     let flow = Queued::with(through, LONG, "[{name: a}]").await;
     assert!(flow.queue().supports_push_notifications());
@@ -314,12 +316,12 @@ async fn a_queue_tells(through: &Through) {
     }
 }
 
-/// The cases on one queue each.
+/// The cases with one provider each.
 macro_rules! cases {
     ($($case:ident),* $(,)?) => {
         mod table {
             $(
-                /// A case with the tables themselves.
+                /// A case with the table provider.
                 #[tokio::test]
                 async fn $case() {
                     super::$case(&super::Through { provider: reveille_flow::Provider::Table, amqp_url: None, amqp_ca: None }).await;
@@ -359,18 +361,19 @@ cases! {
     a_queue_tells,
 }
 
-/// RabbitMQ does what the others do.
+/// RabbitMQ passes the same cases.
 /// One server, and every case on it, one after the other.
 #[tokio::test]
-async fn rabbitmq_does_the_same() {
+async fn rabbitmq_passes_all_cases() {
     let Some(rabbit) = Rabbit::start().await else { return };
     every_case(&Through { provider: Provider::Rabbitmq, amqp_url: Some(rabbit.url.clone()), amqp_ca: None }).await;
 }
 
-/// A RabbitMQ that crashes under load, and one that is away while tasks come, lose nothing and make nothing happen twice; when it is back, what was not sent is sent at once.
-/// It is killed while workers work, and started again after a while; then killed, given a backlog, and started. The lease of being sent is an hour for the backlog.
+/// A RabbitMQ that crashes under load or is unavailable loses no step and duplicates none; when it is back, unsent
+/// steps are sent at once. It is killed while workers work, and started again; then killed, given a backlog, and
+/// started. The lease of sent steps is an hour for the backlog.
 #[tokio::test]
-async fn rabbitmq_may_crash_and_come_back() {
+async fn rabbitmq_may_crash_and_recover() {
     let Some(mut rabbit) = Rabbit::start().await else { return };
     let through = Through { provider: Provider::Rabbitmq, amqp_url: Some(rabbit.url.clone()), amqp_ca: None };
     let flow = Queued::with(&through, Duration::from_secs(5), "[{name: a}, {name: b, dependencies: [a]}]").await;
@@ -398,8 +401,9 @@ async fn rabbitmq_may_crash_and_come_back() {
     }
 }
 
-/// A worker on two queues takes from both while both have work, and takes nothing only to give it back.
-/// One namespace is in the tables, one in PGMQ, and all of it is there before the worker begins, so that it never has to wait.
+/// A worker on two queues takes from both while both have messages, and takes none only to release it.
+/// One namespace uses the table provider, one PGMQ, and all steps are ready before the worker starts, so that it never
+/// waits.
 #[tokio::test]
 async fn a_worker_takes_from_two_queues_in_turn() {
     const TASKS: usize = 20;
@@ -426,10 +430,11 @@ async fn a_worker_takes_from_two_queues_in_turn() {
     assert_eq!(back, 0);
 }
 
-/// Through a pooler, where a look is one transaction, whoever finds no room puts the message back and does not wait for itself.
-/// A limit of one is full, and there is another message: asked for, the answer is that there is nothing. It comes when there is room.
+/// Through a pooler, where a poll is one transaction, a claim without capacity puts the message back and does not wait
+/// for itself. A limit of one is full, and there is another message: the claim is empty. The step comes when there is
+/// capacity.
 #[tokio::test]
-async fn a_full_limit_holds_nobody_up_through_a_pooler() {
+async fn a_full_limit_does_not_block_claims_through_a_pooler() {
     let db = TestDb::new().await;
     let Some(pooler) = pooler(&db).await else { return };
     let through = reveille_pg::Options::default().pooler(true);
@@ -464,9 +469,9 @@ async fn a_full_limit_holds_nobody_up_through_a_pooler() {
     assert_eq!(flow.attempts(other).await, [(1, "complete".to_owned())]);
 }
 
-/// A name that no step has makes no queue, however often it is asked for; the steps that there are come to who waits for both.
+/// Claims of an unknown step name create no queue; a claim that waits for both names gets existing steps.
 #[tokio::test]
-async fn a_name_that_no_step_has_makes_no_queue() {
+async fn an_unknown_step_name_creates_no_queue() {
     let flow =
         Queued::with(&Through { provider: Provider::Pgmq, amqp_url: None, amqp_ca: None }, LONG, "[{name: a}]").await;
     let of =
@@ -486,9 +491,9 @@ async fn a_name_that_no_step_has_makes_no_queue() {
     assert_eq!(queues, 1);
 }
 
-/// A namespace cannot be given a queue that this server does not have.
+/// A namespace cannot use a provider that this server does not have.
 #[tokio::test]
-async fn a_queue_that_is_not_there_is_refused() {
+async fn an_unavailable_provider_is_rejected() {
     let flow = Fixture::with("[{name: a}]").await;
     let change = NamespaceChange { provider: Some(Provider::Rabbitmq), ..NamespaceChange::default() };
     let error = flow.put_namespace(NAMESPACE, &change).await.expect_err("refused");
@@ -496,7 +501,7 @@ async fn a_queue_that_is_not_there_is_refused() {
     assert_eq!(flow.namespaces().await.expect("a list")[0].settings.provider, Provider::Table);
 }
 
-/// Listeners outside are told of queues and messages of PGMQ, if the namespace wants that.
+/// Other programs are notified of queues and messages of PGMQ, if the namespace announces.
 #[tokio::test]
 async fn messages_of_pgmq_are_announced() {
     let through = Through { provider: Provider::Pgmq, amqp_url: None, amqp_ca: None };
@@ -509,18 +514,18 @@ async fn messages_of_pgmq_are_announced() {
     listener.listen_all([made.as_str(), ready.as_str()]).await.expect("listening");
     flow.task().await;
     for channel in [made, ready] {
-        let told = timeout(PATIENCE, listener.recv()).await.expect("in time").expect("a notification");
-        assert_eq!(told.channel(), channel);
-        let payload: serde_json::Value = serde_json::from_str(told.payload()).expect("JSON");
+        let notification = timeout(PATIENCE, listener.recv()).await.expect("in time").expect("a notification");
+        assert_eq!(notification.channel(), channel);
+        let payload: serde_json::Value = serde_json::from_str(notification.payload()).expect("JSON");
         let queue = payload.get("queue").or(payload.get("queue_name")).and_then(|queue| queue.as_str());
         assert!(queue.is_some_and(|queue| queue.len() <= 47), "{payload}");
     }
 }
 
-/// Listeners outside are told of steps that can be claimed, those that were sent through another queue included.
-/// One has been sent for an hour ahead when another becomes ready: both are told of.
+/// Other programs are notified of claimable steps, including those that were sent through another queue.
+/// One step has been sent for an hour when another becomes ready: the notification has both.
 #[tokio::test]
-async fn what_was_sent_is_told_of_as_ready() {
+async fn sent_steps_are_announced_as_ready() {
     let through = Through { provider: Provider::Pgmq, amqp_url: None, amqp_ca: None };
     let flow = Queued::with(&through, LONG, "[{name: a}, {name: b}, {name: c, dependencies: [a]}]").await;
     let change = NamespaceChange { announces: Some(true), ..NamespaceChange::default() };
@@ -533,23 +538,23 @@ async fn what_was_sent_is_told_of_as_ready() {
     let first = ClaimRequest { steps: Some(vec!["a".to_owned()]), ..worker() };
     let step = flow.claim(&first, 1, Some(Instant::now() + PATIENCE)).await.expect("a claim").remove(0);
     flow.complete(&step, json!(1)).await;
-    let told = async {
+    let announced = async {
         loop {
-            let told = listener.recv().await.expect("a notification");
-            let payload: serde_json::Value = serde_json::from_str(told.payload()).expect("JSON");
+            let notification = listener.recv().await.expect("a notification");
+            let payload: serde_json::Value = serde_json::from_str(notification.payload()).expect("JSON");
             if payload["triggered_by"] == "step_transition" {
                 return payload;
             }
         }
     };
-    let told = timeout(PATIENCE, told).await.expect("in time");
-    assert_eq!((&told["ready_steps"], &told["step_names"]), (&json!(2), &json!(["b", "c"])));
+    let announced = timeout(PATIENCE, announced).await.expect("in time");
+    assert_eq!((&announced["ready_steps"], &announced["step_names"]), (&json!(2), &json!(["b", "c"])));
 }
 
-/// Whoever shuts down while steps are being sent leaves none behind: they are due for others when it has closed.
-/// PGMQ takes nothing, because somebody has locked its table; the lease of being sent is an hour.
+/// A shutdown while steps are being sent leaves none behind: they are due for other servers.
+/// PGMQ accepts no message, because its table is locked; the lease of sent steps is an hour.
 #[tokio::test]
-async fn a_shutdown_gives_back_what_is_being_sent() {
+async fn a_shutdown_releases_steps_being_sent() {
     let flow =
         Queued::with(&Through { provider: Provider::Pgmq, amqp_url: None, amqp_ca: None }, LONG, "[{name: a}]").await;
     let before = flow.task().await;

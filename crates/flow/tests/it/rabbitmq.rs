@@ -1,4 +1,4 @@
-//! A private RabbitMQ, as `scripts/rabbitmq.sh` starts it. It ends with the process that started it, however that ends.
+//! A private RabbitMQ, as `scripts/rabbitmq.sh` starts it. It stops when the process that started it ends, in any way.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::ops::Range;
@@ -10,7 +10,7 @@ const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/rabbitm
 const UNDERTAKER: &str =
     r#"while kill -0 "$1" 2>/dev/null; do sleep 1; done; "$2" stop "$3" >/dev/null 2>&1; rm -rf "$3""#;
 
-/// Where `rabbitmqctl` listens, whatever the server is told.
+/// The port of `rabbitmqctl`, independent of the server's settings.
 const TOOLS: Range<u16> = 35_672..35_683;
 
 pub(crate) struct Rabbit {
@@ -18,17 +18,17 @@ pub(crate) struct Rabbit {
     port: u16,
     tls: bool,
     pub(crate) url: String,
-    /// Outlives this process, to end the server.
+    /// Outlives this process, to stop the server.
     _undertaker: Child,
 }
 
 impl Rabbit {
-    /// `None`, with a line that the test is skipped, where it is not installed.
+    /// `None`, with a line that the test is skipped, if it is not installed.
     pub(crate) async fn start() -> Option<Rabbit> {
         Rabbit::start_as(false).await
     }
 
-    /// One whose address is `amqps://localhost`, with its certificate signed by an authority of its own.
+    /// A server at `amqps://localhost`, with a certificate of an authority of its own.
     pub(crate) async fn start_with_tls() -> Option<Rabbit> {
         Rabbit::start_as(true).await
     }
@@ -46,13 +46,13 @@ impl Rabbit {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
-            .expect("somebody to end the server");
+            .expect("the process that stops the server");
         let mut rabbit = Rabbit { folder, port, tls, url: String::new(), _undertaker };
         rabbit.begin().await;
         Some(rabbit)
     }
 
-    /// Starts it, as it was when it ended.
+    /// Starts it again.
     pub(crate) async fn begin(&mut self) {
         let folder = self.folder.to_str().expect("a folder").to_owned();
         let mut start = vec!["start".to_owned(), folder, self.port.to_string()];
@@ -62,7 +62,7 @@ impl Rabbit {
         self.url = String::from_utf8(started.stdout).expect("an address").trim().to_owned();
     }
 
-    /// Where it listens without TLS.
+    /// Its address without TLS.
     pub(crate) fn port(&self) -> u16 {
         self.port
     }
@@ -72,7 +72,7 @@ impl Rabbit {
         std::fs::read_to_string(self.folder.join("tls/ca.pem")).expect("a certificate")
     }
 
-    /// Ends it at once, as a crash does.
+    /// Kills it.
     pub(crate) async fn kill(&self) {
         let pid = run(vec!["pid".to_owned(), self.folder.to_str().expect("a folder").to_owned()]).await;
         let pid = String::from_utf8(pid.stdout).expect("a process").trim().to_owned();
@@ -94,13 +94,13 @@ async fn run(args: Vec<String>) -> Output {
     run.await.expect("no panic").expect("run the script")
 }
 
-/// The first of four ports that are free.
+/// The first of four free ports in a row.
 fn ports() -> u16 {
     let free = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
     for _ in 0..100 {
         let Ok(first) = free(0) else { continue };
         let port = first.local_addr().expect("an address").port();
-        // The tools of RabbitMQ take ports of their own there.
+        // The tools of RabbitMQ use ports above.
         let is_of_tools = (TOOLS.start - 3..TOOLS.end).contains(&port);
         if port < u16::MAX - 3 && !is_of_tools && (1..=3).all(|next| free(port + next).is_ok()) {
             return port;

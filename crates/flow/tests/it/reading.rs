@@ -1,4 +1,4 @@
-//! Tasks and steps, as they are shown.
+//! Reading tasks and steps.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ async fn shown(flow: &Fixture, task: Uuid) -> Value {
     serde_json::to_value(flow.flow.task(task).await.expect("an answer").expect("a task")).expect("JSON")
 }
 
-/// Everything the API promises of a task is there, under its name, from its submission to its end.
+/// A task has all documented fields, from its submission to its end.
 #[tokio::test]
 async fn a_task_is_shown_in_full() {
     let flow = Fixture::with("[{name: a, retry: {max_attempts: 2}}, {name: b, dependencies: [a]}]").await;
@@ -75,7 +75,7 @@ async fn a_task_is_shown_in_full() {
     assert!(task.completed_at.is_some_and(|at| at >= task.created_at));
 }
 
-/// What a task and its steps say follows them: claimed, failed, to be tried again, failed for good.
+/// The shown states follow the task and its steps: claimed, failed, waiting for a retry, failed permanently.
 #[tokio::test]
 async fn a_task_follows_its_steps() {
     let retry = "retry: {max_attempts: 2, backoff_base_ms: 3600000, max_backoff_ms: 3600000}";
@@ -106,7 +106,7 @@ async fn a_task_follows_its_steps() {
         .sql("update {schema}.step set due_at = now() where task_id = $1 and state = 'waiting_for_retry'");
     sqlx::query(&due).bind(task).execute(flow.db.database().pool()).await.expect("time passes");
     let now = read_task().await;
-    assert_eq!((now.summary.status, now.summary.ready_steps), (TaskState::EnqueuingSteps, 1), "its time has come");
+    assert_eq!((now.summary.status, now.summary.ready_steps), (TaskState::EnqueuingSteps, 1), "it is due");
     flow.fail(&flow.next().await, true).await;
     let now = read_task().await;
     assert_eq!((now.summary.status, now.summary.failed_steps), (TaskState::Error, 1));
@@ -115,9 +115,9 @@ async fn a_task_follows_its_steps() {
     assert!(now.steps[0].ended_at.is_some());
 }
 
-/// What has not come to be is neither shown nor counted; parts of a batch are steps with numbers.
+/// Absent steps are neither shown nor counted; parts of a batch are steps with numbers.
 #[tokio::test]
-async fn what_has_not_come_to_be_is_not_shown() {
+async fn absent_steps_are_not_shown() {
     let flow = Fixture::with(
         "[{name: route, type: decision}, {name: left, dependencies: [route]}, {name: right, dependencies: [route]},
           {name: split, type: batchable, dependencies: [left], batch_config: {worker_template: rows}},
@@ -149,7 +149,7 @@ async fn what_has_not_come_to_be_is_not_shown() {
     assert_eq!(flow.summary(task).await.expect("an answer").expect("a task").status, TaskState::Complete);
 }
 
-/// A part that fails where that does not matter is no failure of its task.
+/// A failed part of a batch that continues without it is no failure of its task.
 #[tokio::test]
 async fn a_spared_part_is_no_failure() {
     let flow = Fixture::with(
@@ -166,9 +166,9 @@ async fn a_spared_part_is_no_failure() {
     assert_eq!(flow.summary(task).await.expect("an answer"), Some(now));
 }
 
-/// A step shows what its attempts left behind, and the audit every one of them.
+/// A step shows the results of its attempts, and the audit lists every attempt.
 #[tokio::test]
-async fn every_attempt_is_accounted_for() {
+async fn every_attempt_is_in_the_audit() {
     let flow = Fixture::with("[{name: a, retry: {max_attempts: 3, backoff: none}}]").await;
     let task = flow.task().await;
     assert_eq!(flow.audit(task, "a", 0, 100).await.expect("an answer").expect("a step").attempts.len(), 0);
@@ -199,17 +199,17 @@ async fn every_attempt_is_accounted_for() {
     assert_eq!(read(step.checkpoint.as_ref().expect("a checkpoint")), json!({"at": 5}));
 }
 
-/// What does not exist is not there, whatever is asked of it.
+/// Every read of an unknown task returns nothing.
 #[tokio::test]
-async fn what_does_not_exist_is_not_there() {
+async fn unknown_tasks_are_not_found() {
     let flow = Fixture::with("[{name: a}]").await;
-    let nobody = Uuid::now_v7();
-    assert!(flow.flow.task(nobody).await.expect("an answer").is_none());
-    assert!(flow.summary(nobody).await.expect("an answer").is_none());
-    assert!(flow.flow.steps(nobody, None, 10).await.expect("an answer").is_none());
-    assert!(flow.flow.step(nobody, "a").await.expect("an answer").is_none());
-    assert!(flow.audit(nobody, "a", 0, 100).await.expect("an answer").is_none());
-    assert!(flow.transitions(nobody).await.expect("an answer").is_none());
+    let unknown = Uuid::now_v7();
+    assert!(flow.flow.task(unknown).await.expect("an answer").is_none());
+    assert!(flow.summary(unknown).await.expect("an answer").is_none());
+    assert!(flow.flow.steps(unknown, None, 10).await.expect("an answer").is_none());
+    assert!(flow.flow.step(unknown, "a").await.expect("an answer").is_none());
+    assert!(flow.audit(unknown, "a", 0, 100).await.expect("an answer").is_none());
+    assert!(flow.transitions(unknown).await.expect("an answer").is_none());
 }
 
 /// A task of many steps is read page by page: its counts are of all of them.
@@ -247,8 +247,8 @@ async fn a_large_task_is_read_in_pages() {
     assert_eq!(seen, all);
 }
 
-/// Parts of a batch are read page by page in their order, and a page ends before its values have more than 16 MiB.
-/// Two parts have a result of 9 MiB each, and one an error after them; attempts at one step are paged alike.
+/// Parts of a batch are read page by page in their order, and the values of a page have at most 16 MiB.
+/// Two parts have a result of 9 MiB each, and one an error after them; attempts of one step are paged in the same way.
 #[tokio::test]
 async fn pages_are_bounded_in_bytes() {
     let flow = Fixture::with(

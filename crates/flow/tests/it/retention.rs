@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::fixture::{Fixture, NAMESPACE, submission};
 use crate::manual::who;
 
-/// The tables that have rows of a task, each with the name of the column that says which.
+/// The tables with rows of a task, each with the column of its id.
 const TABLES: [(&str, &str); 9] = [
     ("task", "id"),
     ("task_detail", "task_id"),
@@ -29,7 +29,7 @@ const TABLES: [(&str, &str); 9] = [
 const STEPS: &str = "[{name: a, publishes_events: [{name: made, condition: always}]}, {name: b, dependencies: [a]}]";
 
 impl Fixture {
-    /// A task of which every table has rows: it yielded, told something, and an operator resolved what failed.
+    /// A task with rows in every table: it yielded, published an event, and an operator resolved a failure.
     async fn rich_task(&self) -> Uuid {
         let task = self.task().await;
         let step = self.next().await;
@@ -42,14 +42,14 @@ impl Fixture {
         task
     }
 
-    /// Lets tasks have ended some days ago.
+    /// Moves the end of tasks some days into the past.
     async fn ended_days_ago(&self, tasks: &[Uuid], days: i32) {
         let sql = "update {schema}.task set ended_at = now() - $2 * interval '1 day' where id = any ($1)";
         let sql = self.db.schema().sql(sql);
         sqlx::query(&sql).bind(tasks).bind(days).execute(self.db.database().pool()).await.expect("older tasks");
     }
 
-    /// How many rows there are of a task, by table.
+    /// The number of rows of a task, by table.
     async fn rows_of(&self, task: Uuid) -> Vec<(&'static str, i64)> {
         let mut rows = Vec::new();
         for (table, column) in TABLES {
@@ -74,7 +74,7 @@ impl Fixture {
         self.bulk(request, who()).await.expect("a report")
     }
 
-    /// One transaction of removal. How many tasks were removed, and whether there is more to do.
+    /// Runs one transaction of removal. Returns the number of removed tasks, and whether there are more.
     async fn prune_once(&self, tasks: i32, rows: i32) -> (i32, bool) {
         let sql = self.db.schema().sql("select removed, more from {schema}.prune_tasks($1, $2)");
         let pool = self.db.database().pool();
@@ -82,14 +82,14 @@ impl Fixture {
     }
 }
 
-/// A task is removed when its retention is over, with everything that belongs to it; one that failed is kept longer, and one that is open is kept.
-/// Everything has ended a month and a day ago; then everything a quarter of a year ago.
+/// A task is removed after its retention, with all its rows; a failed one is kept longer, and an open one is kept.
+/// All tasks ended a month and a day ago; then a quarter of a year ago.
 #[tokio::test]
 async fn ended_tasks_are_removed_after_their_retention() {
     let flow = Fixture::with(STEPS).await;
     let rich = flow.rich_task().await;
     let empty: Vec<_> = flow.rows_of(rich).await.into_iter().filter(|(_, rows)| *rows == 0).collect();
-    assert_eq!(empty, [("removed_task", 0)], "every other table has something of it");
+    assert_eq!(empty, [("removed_task", 0)], "every other table has rows of it");
     let cancelled = flow.task().await;
     flow.cancel(cancelled, who()).await.expect("it is cancelled");
     let failed = flow.task().await;
@@ -101,14 +101,14 @@ async fn ended_tasks_are_removed_after_their_retention() {
     eventually("both are gone", async || flow.is_gone(rich).await && flow.is_gone(cancelled).await).await;
     assert!(flow.there(failed).await && flow.there(open).await && flow.there(recent).await);
     flow.ended_days_ago(&[failed], 91).await;
-    // A change of a namespace makes the engine look again.
+    // A change of a namespace makes the engine check again.
     flow.put_namespace(NAMESPACE, &NamespaceChange::default()).await.expect("changed");
     eventually("it is gone", async || flow.is_gone(failed).await).await;
     assert!(flow.there(open).await && flow.there(recent).await);
 }
 
-/// A retention that is changed counts at once, also for tasks that ended before; null keeps tasks for ever.
-/// Two namespaces have tasks that ended five years ago. The one that keeps them is looked at in the same transaction in which the other's are removed.
+/// A changed retention applies at once, also to tasks that ended before; null keeps tasks for ever.
+/// Two namespaces have tasks that ended five years ago. One transaction checks both and removes the tasks of one.
 #[tokio::test]
 async fn a_namespace_sets_its_retention() {
     let flow = Fixture::with("[{name: a}]").await;
@@ -122,7 +122,7 @@ async fn a_namespace_sets_its_retention() {
     let set = flow.put_namespace("archive", &forever).await.expect("changed").settings;
     assert_eq!((set.retention_seconds, set.failed_retention_seconds), (None, None));
     let kept = flow.put_namespace("archive", &NamespaceChange::default()).await.expect("nothing changed").settings;
-    assert_eq!(kept, set, "what is not given stays");
+    assert_eq!(kept, set, "settings that are not given stay");
     let old = flow.task().await;
     let archived = Submission::new("archive", "t", "1.0.0", json!({}));
     let archived = flow.submit(archived).await.expect("a task").task_uuid;
@@ -138,7 +138,7 @@ async fn a_namespace_sets_its_retention() {
     assert!(flow.there(archived).await);
 }
 
-/// A retention out of range and a template that does not exist are rejected, and nothing is made.
+/// A retention out of range and a template that does not exist are rejected, and nothing is created.
 #[tokio::test]
 async fn invalid_retentions_and_templates_are_rejected() {
     let flow = Fixture::new().await;
@@ -157,8 +157,8 @@ async fn invalid_retentions_and_templates_are_rejected() {
     assert_eq!(read(r#"{"retention_seconds": 60}"#), Some(Some(60)));
 }
 
-/// A task is gone at once, and its rows are deleted some at a time: no transaction deletes more than it may.
-/// A task of twelve steps is removed with five rows a transaction.
+/// A removed task disappears at once, and its rows are deleted in transactions of limited size.
+/// A task of twelve steps is removed with five rows per transaction.
 #[tokio::test]
 async fn a_large_task_is_removed_in_bounded_transactions() {
     let steps: Vec<String> = (0..12).map(|step| format!("{{name: s{step}}}")).collect();
@@ -178,12 +178,13 @@ async fn a_large_task_is_removed_in_bounded_transactions() {
         (before, transactions) = (left, transactions + 1);
     }
     assert_eq!((transactions, count().await), (2, 0));
-    assert_eq!(flow.prune_once(10, 5).await, (0, false), "nothing is left to do");
+    assert_eq!(flow.prune_once(10, 5).await, (0, false), "no more to remove");
 }
 
-/// Servers that remove at the same time do not wait for each other, nor for an operator: what another transaction holds is left for later.
+/// Servers that remove at the same time do not wait for each other, nor for an operator: locked tasks are left for
+/// later.
 #[tokio::test]
-async fn what_another_transaction_holds_is_skipped() {
+async fn locked_tasks_are_skipped() {
     let flow = Fixture::with("[{name: a}]").await;
     let (held, free) = (flow.task().await, flow.task().await);
     for task in [held, free] {
@@ -219,7 +220,7 @@ async fn ended_tasks_are_deleted_by_filter() {
     let of = |report: &BulkReport| (report.matched, report.done, report.refused.len(), report.remaining);
     let preview = flow.delete(filter(), 3, true).await;
     assert_eq!((of(&preview), preview.preview), ((4, 3, 0, 1), true));
-    assert!(flow.there(cancelled[0]).await, "nothing was changed");
+    assert!(flow.there(cancelled[0]).await, "no task was removed");
     let state = BulkFilter { state: Some(TaskState::Cancelled), ..filter() };
     assert_eq!(of(&flow.delete(state, 2, false).await), (3, 2, 0, 1));
     assert!(!flow.there(cancelled[0]).await && flow.there(cancelled[2]).await && flow.there(done).await);
@@ -241,7 +242,7 @@ async fn a_removed_task_can_be_submitted_again() {
     assert_ne!(flow.submit(keyed()).await.expect("another task").task_uuid, first);
 }
 
-/// What the engine reads to find out what is due does not grow with the tasks that are kept, and neither does removing one.
+/// The pages that the engine reads to find and remove expired tasks do not grow with the number of kept tasks.
 /// Ten thousand tasks have ended; one of them is due to be removed.
 #[tokio::test]
 async fn looking_for_expired_tasks_reads_a_few_pages() {
@@ -265,10 +266,10 @@ async fn looking_for_expired_tasks_reads_a_few_pages() {
     assert_eq!(flow.prune_once(500, 5_000).await, (1, false));
 }
 
-/// An engine that has nothing to remove sleeps, even if there is no namespace yet.
-/// A role of its own is counted by the server.
+/// An engine without a task to remove sleeps, even if there is no namespace yet.
+/// The server counts the statements of a role.
 #[tokio::test]
-async fn an_engine_with_nothing_to_remove_asks_once() {
+async fn an_engine_without_expired_tasks_polls_once() {
     let flow = Fixture::new().await;
     let Some(role) = flow.db.counting_role().await else { return };
     let own = Flow::start(role.database(), flow.db.schema(), Options::default());

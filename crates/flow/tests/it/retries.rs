@@ -1,10 +1,10 @@
-//! Retries: how often, and when to the millisecond.
+//! Retries: their number, and their exact times.
 
 use reveille_flow::{AttemptResult, Failure, StepState, TaskState};
 
 use crate::fixture::{Fixture, failure};
 
-/// The pauses of each kind, as the table has them: no jitter, and the limit counts.
+/// The pauses of each kind, read from the table: without jitter, and up to the limit.
 #[tokio::test]
 async fn pauses_are_exact() {
     for (kind, pauses) in [
@@ -32,7 +32,7 @@ async fn pauses_are_exact() {
     }
 }
 
-/// Attempts are counted exactly: the last that is allowed ends the step, and not the one before it.
+/// Attempts are counted exactly: the last allowed one ends the step, and not the one before.
 #[tokio::test]
 async fn the_last_attempt_is_the_last() {
     for (retry, attempts) in
@@ -42,33 +42,33 @@ async fn the_last_attempt_is_the_last() {
         let task = flow.task().await;
         for attempt in 1..=attempts {
             let step = flow.next().await;
-            let settled = flow.fail(&step, true).await;
+            let outcome = flow.fail(&step, true).await;
             let last = attempt == attempts;
-            assert_eq!(settled.step, if last { StepState::Error } else { StepState::WaitingForRetry });
-            assert_eq!(settled.task, last.then_some(TaskState::Error), "{retry}, attempt {attempt}");
+            assert_eq!(outcome.step, if last { StepState::Error } else { StepState::WaitingForRetry });
+            assert_eq!(outcome.task, last.then_some(TaskState::Error), "{retry}, attempt {attempt}");
         }
         assert!(flow.now(1).await.is_empty());
-        assert_eq!(flow.standing(task).await, ("error".to_owned(), 1));
+        assert_eq!(flow.state_and_open_steps(task).await, ("error".to_owned(), 1));
     }
 }
 
-/// A failure that is none to be tried again ends the step at once, whatever attempts are left.
+/// A failure that must not be retried ends the step at once, whatever attempts are left.
 #[tokio::test]
-async fn a_failure_for_good_is_not_tried_again() {
+async fn a_permanent_failure_is_not_retried() {
     let flow = Fixture::with("[{name: a}]").await;
     flow.task().await;
-    let settled = flow.fail(&flow.next().await, false).await;
-    assert_eq!((settled.step, settled.task), (StepState::Error, Some(TaskState::Error)));
+    let outcome = flow.fail(&flow.next().await, false).await;
+    assert_eq!((outcome.step, outcome.task), (StepState::Error, Some(TaskState::Error)));
 }
 
-/// A handler's own pause counts instead of the template's, and whoever waits is there when it is over.
+/// A pause that the handler chooses replaces the template's, and a waiting claim gets the step when it is over.
 #[tokio::test]
 async fn a_handler_chooses_its_pause() {
     let flow = Fixture::with("[{name: a, retry: {backoff_base_ms: 60000}}]").await;
     flow.task().await;
     let said = Failure { retry_delay_ms: Some(300), ..failure(true) };
     let step = flow.next().await;
-    // From before the report: its answer may take a while on a busy machine, and the pause has begun by then.
+    // Measured from before the report: its response may be late on a busy machine.
     let since = tokio::time::Instant::now();
     flow.say(&step, AttemptResult::Failed(said)).await.expect("it counts");
     assert_eq!(flow.next().await.attempt, 2);
@@ -76,9 +76,9 @@ async fn a_handler_chooses_its_pause() {
     assert!((300..30_000).contains(&waited), "{waited} ms");
 }
 
-/// Jitter moves a pause by no more than its part, and does move it.
+/// Jitter changes a pause, by no more than its fraction.
 #[tokio::test]
-async fn jitter_stays_within_its_part() {
+async fn jitter_stays_within_its_fraction() {
     let flow = Fixture::new().await;
     let sql = flow.db.schema().sql(
         "select min(p.ms), max(p.ms) from (select {schema}.backoff_ms('linear', 1000, 100000, 10, 0.2) as ms from generate_series(1, 500)) p",

@@ -1,4 +1,4 @@
-//! Schedules: each tick makes one task, whoever is there, and whatever was missed.
+//! Schedules: each tick submits one task, for any number of servers, and after missed ticks.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::fixture::{Fixture, NAMESPACE, read, worker};
 const EVERY_SECOND: &str = "* * * * * *";
 const NEVER: [OffsetDateTime; 0] = [];
 
-/// A server of its own: another thread, another runtime, another pool, so that it hears of others by the database alone.
+/// A separate server: another thread, runtime and pool, so that it learns of others only through the database.
 struct Server {
     stop: Option<oneshot::Sender<()>>,
     thread: Option<std::thread::JoinHandle<()>>,
@@ -34,8 +34,8 @@ impl Server {
                 let flow = Flow::open(db.clone(), schema, Options::default()).await.expect("a flow");
                 eventually("it hears", async || flow.health().is_connected()).await;
                 let orchestrator = flow.orchestrate();
-                eventually("it has looked", async || flow.schedule_claims().empty_polls > 0).await;
-                ready.send(()).expect("somebody waits");
+                eventually("an empty poll", async || flow.schedule_claims().empty_polls > 0).await;
+                ready.send(()).expect("the receiver waits");
                 let _ = stopped.await;
                 orchestrator.shutdown().await;
                 flow.close().await;
@@ -80,7 +80,7 @@ fn cron(name: &str, cron: &str) -> Schedule {
     Schedule { cron: Some(cron.to_owned()), ..schedule(name) }
 }
 
-/// In so many seconds by the database's clock, which here is ours.
+/// A time in this many seconds; the database's clock is that of this machine.
 fn once(name: &str, seconds: i64) -> Schedule {
     Schedule { at: Some(OffsetDateTime::now_utc() + time::Duration::seconds(seconds)), ..schedule(name) }
 }
@@ -99,13 +99,13 @@ impl Fixture {
         sqlx::query(&sql).bind(name).bind(at).execute(self.db.database().pool()).await.expect(text);
     }
 
-    /// As if nobody had been there since: the schedule is still at this tick.
+    /// Sets the schedule back to this tick, as if no server had run since.
     async fn set_back(&self, name: &str, tick: OffsetDateTime) {
         let text = "update {schema}.schedule set next_at = $2, due_at = $2 where name = $1";
         self.sql(text, name, Some(tick)).await;
     }
 
-    /// The ticks that made tasks of a schedule, in the order in which they were made.
+    /// The ticks that have submitted tasks, in the order of submission.
     async fn ran(&self, name: &str) -> Vec<OffsetDateTime> {
         let sql = self.db.schema().sql(
             "select split_part(d.correlation_id, '@', 2) from {schema}.task_detail d
@@ -120,43 +120,43 @@ impl Fixture {
         eventually(&format!("{name} has run {times} times"), async || self.ran(name).await.len() >= times).await;
     }
 
-    /// Waits for a step that does not come, for longer than anybody looks again after a ring.
+    /// Checks that no step comes, for longer than a trailing sweep takes.
     async fn wait_in_vain(&self) {
         let until = tokio::time::Instant::now() + 2 * reveille_wake::TRAILING;
         assert!(self.claim(&worker(), 1, Some(until)).await.expect("a claim").is_empty());
     }
 
-    /// Nothing of it is due any more.
+    /// The schedule has no further tick.
     async fn is_done(&self, name: &str) {
         let is_done = async || self.shown(name).await.next_at.is_none_or(|next| next > OffsetDateTime::now_utc());
         eventually(&format!("{name} is done"), is_done).await;
     }
 }
 
-/// A single time: its task comes then, says where it comes from, and is the only one.
+/// A schedule for a single time submits one task then, which names its schedule.
 #[tokio::test]
-async fn a_task_comes_at_its_time() {
+async fn a_task_is_submitted_at_its_time() {
     let flow = fixture().await;
     let put = flow.put(once("single", 1)).await;
     let at = put.schedule.at.expect("a time");
     assert_eq!((put.next_at, put.last_task), (Some(at), None));
-    // Not before that: on a busy machine the time would have come already.
+    // Not earlier: on a busy machine the time might have passed already.
     let _orchestrator = flow.orchestrate();
     let step = flow.next().await;
     assert!(OffsetDateTime::now_utc() >= at, "too early");
-    assert_eq!(read(&step.context), json!({"n": "single"}), "nothing is added");
+    assert_eq!(read(&step.context), json!({"n": "single"}), "the context is unchanged");
     let tick = at.format(&Rfc3339).expect("a time");
     assert_eq!(step.correlation_id, Some(format!("single@{tick}")));
     eventually("it is over", async || flow.shown("single").await.next_at.is_none()).await;
     let shown = flow.shown("single").await;
     assert_eq!((shown.last_at, shown.last_task, shown.last_error), (Some(at), Some(step.token.task), None));
     let text = "select initiator, reason, tags from {schema}.task_detail where task_id = $1";
-    let told: (String, String, Vec<String>) = sqlx::query_as(flow.db.schema().sql(text))
+    let submitted: (String, String, Vec<String>) = sqlx::query_as(flow.db.schema().sql(text))
         .bind(step.token.task)
         .fetch_one(flow.db.database().pool())
         .await
         .expect("a task");
-    assert_eq!(told, ("schedule".to_owned(), format!("schedule single at {tick}"), vec!["tagged".to_owned()]));
+    assert_eq!(submitted, ("schedule".to_owned(), format!("schedule single at {tick}"), vec!["tagged".to_owned()]));
     assert_eq!(flow.ran("single").await, [at]);
 }
 
@@ -173,9 +173,9 @@ async fn one_run_for_each_tick_on_two_servers() {
     assert_eq!(ran, expected);
 }
 
-/// A schedule that is put on one server is heard of on another, which had nothing to wait for and has come to rest.
+/// A schedule that is created on one server starts on another, which was idle.
 #[tokio::test]
-async fn a_schedule_is_heard_of_elsewhere() {
+async fn a_schedule_starts_on_another_server() {
     let flow = fixture().await;
     let _server = Server::start(&flow.db).await;
     flow.wait_in_vain().await;
@@ -183,10 +183,10 @@ async fn a_schedule_is_heard_of_elsewhere() {
     flow.has_run("single", 1).await;
 }
 
-/// While nothing is due, nothing is asked: first there is no schedule, then one in the future, and somebody who waits for its time.
-/// Whatever a change has rung comes to rest.
+/// While no tick is due, no statement is sent: first without a schedule, then with one in the future.
+/// The wake-ups of a change are over first.
 #[tokio::test]
-async fn waiting_costs_nothing() {
+async fn waiting_for_a_tick_sends_no_statements() {
     let flow = fixture().await;
     let _orchestrator = flow.orchestrate();
     let polls = || (flow.schedule_claims().polls, flow.schedule_claims().sweeps);
@@ -203,7 +203,7 @@ async fn waiting_costs_nothing() {
 
 /// A server that stops leaves the next ticks to the other.
 #[tokio::test]
-async fn another_server_goes_on() {
+async fn another_server_continues() {
     let flow = fixture().await;
     let (one, _other) = (Server::start(&flow.db).await, Server::start(&flow.db).await);
     flow.put(Schedule { missed: Missed::All, ..cron("often", EVERY_SECOND) }).await;
@@ -215,12 +215,13 @@ async fn another_server_goes_on() {
     assert!(ran.windows(2).all(|pair| pair[1] - pair[0] == time::Duration::SECOND), "{ran:?}");
 }
 
-/// Thirty months without a server: `skip` runs nothing, `latest` the last month, `all` each in order. More than one look runs at a time.
+/// Thirty months without a server: `skip` runs no missed tick, `latest` the last one, `all` each in order, in several
+/// polls.
 #[tokio::test]
 async fn missed_ticks_are_caught_up_or_skipped() {
     let flow = fixture().await;
     let now = OffsetDateTime::now_utc();
-    // A day of the month that is not today, nor about to be.
+    // A day of the month that is neither today nor tomorrow.
     let day = (now.day() + 13) % 28 + 1;
     let monthly = |name: &str, missed| Schedule { missed, ..cron(name, &format!("30 4 {day} * *")) };
     let mut month = now.replace_time(Time::from_hms(4, 30, 0).expect("a time")).replace_day(1).expect("a day");
@@ -248,7 +249,8 @@ async fn missed_ticks_are_caught_up_or_skipped() {
     }
 }
 
-/// A tick that is late is not missed yet, and one that is missed does not run: of two that are skipped when missed, one was due within its grace.
+/// A late tick within the grace period runs, and a missed one does not: of two schedules with `skip`, one was due
+/// within the grace period.
 #[tokio::test]
 async fn a_late_tick_is_not_missed_yet() {
     let flow = fixture().await;
@@ -265,14 +267,15 @@ async fn a_late_tick_is_not_missed_yet() {
     assert_eq!(flow.ran("missed").await, NEVER);
 }
 
-/// A schedule that rests does not run, and what comes meanwhile is not missed. Another one, due later, says when it would have run.
+/// A paused schedule does not run, and its ticks do not count as missed. Another schedule, due later, shows when it
+/// would have run.
 #[tokio::test]
-async fn a_paused_schedule_rests() {
+async fn a_paused_schedule_does_not_run() {
     let flow = fixture().await;
     flow.put(Schedule { missed: Missed::All, ..cron("often", EVERY_SECOND) }).await;
     let paused = flow.pause_schedule(NAMESPACE, "often").await.expect("a schedule");
     assert_eq!((paused.schedule.paused, paused.next_at), (Some(true), None));
-    // A deployment that puts it again does not wake it.
+    // A deployment that sends it again does not resume it.
     let again = flow.put(Schedule { priority: 3, missed: Missed::All, ..cron("often", EVERY_SECOND) }).await;
     assert_eq!((again.schedule.paused, again.next_at), (Some(true), None));
     let _orchestrator = flow.orchestrate();
@@ -287,7 +290,7 @@ async fn a_paused_schedule_rests() {
     assert!(ran.iter().all(|tick| *tick > before), "{ran:?}");
 }
 
-/// A single time that passed while its schedule rested has not been: it runs when that goes on, and not again after it has.
+/// A single time that passed during a pause runs when the schedule is resumed, and only once.
 #[tokio::test]
 async fn a_single_time_waits_for_its_schedule() {
     let flow = fixture().await;
@@ -304,9 +307,9 @@ async fn a_single_time_waits_for_its_schedule() {
     assert_eq!((resumed.next_at, resumed.last_at), (None, Some(at)));
 }
 
-/// The same again changes nothing. What is changed beside its times leaves its next tick, other times begin anew.
+/// The same schedule again changes nothing. Other changes keep its next tick, new times start again.
 #[tokio::test]
-async fn replacing_keeps_what_stays() {
+async fn replacing_keeps_unchanged_times() {
     let flow = fixture().await;
     let first = flow.put(cron("s", "@yearly")).await;
     let due = OffsetDateTime::now_utc().replace_nanosecond(0).expect("a time") - time::Duration::days(1);
@@ -328,7 +331,7 @@ async fn replacing_keeps_what_stays() {
     assert_eq!(times.iter().map(|tick| tick.year() - times[0].year()).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
 }
 
-/// A schedule that is replaced again and again while it runs: every tick still runs once.
+/// If a schedule is replaced repeatedly while it runs, every tick still runs once.
 #[tokio::test]
 async fn replacing_while_it_runs_loses_no_tick() {
     let flow = fixture().await;
@@ -342,15 +345,16 @@ async fn replacing_while_it_runs_loses_no_tick() {
     }
     assert!(changes > 4, "it was not replaced while it ran");
     let ran = flow.ran("often").await;
-    // A tick that came while the first was written has run before the answer named the next.
+    // A tick during the first write has run before the response named the next.
     assert!(ran[0] <= first, "{first} did not run: {ran:?}");
     assert_eq!(ran, (0..ran.len()).map(|n| ran[0] + Duration::from_secs(n as u64)).collect::<Vec<_>>());
 }
 
-/// A schedule that is paused while a server is at one of its ticks: that tick runs, and is noted, and the schedule rests.
+/// If a schedule is paused while a server submits one of its ticks, that tick runs and is recorded, and the schedule
+/// stops.
 /// A lock on the tasks stops the server between taking the schedule and submitting.
 #[tokio::test]
-async fn a_pause_counts_while_a_tick_is_under_way() {
+async fn a_pause_during_a_tick_takes_effect() {
     let flow = fixture().await;
     let mut lock = flow.db.database().begin().await.expect("a transaction");
     let text = flow.db.schema().sql("lock table {schema}.task_detail in share mode");
@@ -359,7 +363,7 @@ async fn a_pause_counts_while_a_tick_is_under_way() {
     let tick = flow.put(cron("often", EVERY_SECOND)).await.next_at.expect("a tick");
     let taken = flow.db.schema().sql("select due_at > next_at + interval '5 s' from {schema}.schedule");
     let is_taken = async || sqlx::query_scalar(&taken).fetch_one(flow.db.database().pool()).await.expect("a schedule");
-    eventually("somebody has taken it", is_taken).await;
+    eventually("a server has taken it", is_taken).await;
     flow.pause_schedule(NAMESPACE, "often").await.expect("a schedule");
     lock.rollback().await.expect("no lock");
     eventually("its tick is noted", async || flow.shown("often").await.last_at == Some(tick)).await;
@@ -369,9 +373,10 @@ async fn a_pause_counts_while_a_tick_is_under_way() {
     assert_eq!(flow.ran("often").await, [tick]);
 }
 
-/// A server that dies after it has submitted a tick, and before it has advanced the schedule: the tick is not run again, even if another template is to be run by then.
+/// If a server dies after it has submitted a tick and before it has advanced the schedule, the tick does not run again,
+/// even if the template was changed meanwhile.
 #[tokio::test]
-async fn a_tick_that_was_submitted_is_not_run_again() {
+async fn a_submitted_tick_does_not_run_again() {
     let flow = fixture().await;
     flow.template("u", "[{name: b}]").await;
     let _orchestrator = flow.orchestrate();
@@ -390,15 +395,16 @@ async fn a_tick_that_was_submitted_is_not_run_again() {
     assert_eq!(flow.ran("single").await, [at]);
 }
 
-/// A template that is gone, and a context that it would refuse: the schedule says why, and goes on with its next tick; others are not held up.
+/// A missing template, and a context that it rejects: the schedule has the reason, and continues with its next tick;
+/// others are not delayed.
 #[tokio::test]
-async fn a_tick_that_cannot_run_is_given_up() {
+async fn a_tick_that_cannot_run_is_skipped() {
     let flow = fixture().await;
     flow.template("gone", "[{name: b}]").await;
     flow.put(Schedule { template: "gone".to_owned(), ..cron("broken", EVERY_SECOND) }).await;
     flow.put(cron("sound", EVERY_SECOND)).await;
     flow.sql("delete from {schema}.template where name = $1 and $2::timestamptz is null", "gone", None).await;
-    // It knows what was read of it before.
+    // The template is in its cache.
     let _server = Server::start(&flow.db).await;
     let reason = "no template tests/gone with version \"1.0.0\"";
     let is_said = async || flow.shown("broken").await.last_error.as_deref() == Some(reason);
@@ -407,15 +413,15 @@ async fn a_tick_that_cannot_run_is_given_up() {
     eventually("it goes on", async || flow.shown("broken").await.last_at > first.last_at).await;
     flow.has_run("sound", 2).await;
     assert_eq!(first.last_task, None);
-    // The template is there again: so are the tasks, and nothing is wrong any more.
+    // The template exists again: tasks are submitted, and the error is cleared.
     flow.template("gone", "[{name: b}]").await;
     flow.has_run("broken", 1).await;
     eventually("nothing is wrong", async || flow.shown("broken").await.last_error.is_none()).await;
 }
 
-/// What cannot be meant is refused with the reason, and changes nothing.
+/// An invalid schedule is rejected with the reason, and changes nothing.
 #[tokio::test]
-async fn what_cannot_be_meant_is_refused() {
+async fn invalid_input_is_rejected() {
     let flow = fixture().await;
     let schema = "{type: object, required: [order]}";
     let text = format!("name: strict\nnamespace_name: {NAMESPACE}\ninput_schema: {schema}\nsteps: [{{name: a}}]\n");
@@ -454,13 +460,13 @@ async fn what_cannot_be_meant_is_refused() {
     let all = flow.schedules(&ScheduleFilter::default()).await.expect("schedules").schedules;
     assert_eq!(all.len(), 1);
     assert_eq!(all[0].schedule.cron.as_deref(), Some("@yearly"));
-    // The longest name is short enough for the task that it makes.
+    // The longest name fits into the name of its tasks.
     flow.put(once(&"🐘".repeat(100), 0)).await;
     let _orchestrator = flow.orchestrate();
     flow.next().await;
 }
 
-/// Schedules are found, run by hand, and removed; and what a client reads is what it may write.
+/// Schedules are found, run manually, and removed; and the form that a client reads can be written back.
 #[tokio::test]
 async fn schedules_are_listed_run_and_removed() {
     let flow = fixture().await;

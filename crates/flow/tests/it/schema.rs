@@ -1,4 +1,4 @@
-//! What the engine keeps in a schema, and the statements it sends there.
+//! The engine's part of the schema, and its statements.
 
 use reveille_flow::Flow;
 use reveille_pg::Migrator;
@@ -10,7 +10,7 @@ async fn migrated() -> TestDb {
     db
 }
 
-/// A change of the schema must be one that somebody has seen.
+/// A change of the schema must be visible in a review.
 /// Migrates an empty schema and compares it with the committed text.
 #[tokio::test]
 async fn the_schema_is_the_committed_one() {
@@ -18,8 +18,8 @@ async fn the_schema_is_the_committed_one() {
     check_snapshot(db.database(), db.schema(), concat!(env!("CARGO_MANIFEST_DIR"), "/db/schema.sql")).await;
 }
 
-/// A mistake in a statement that is rarely sent must not wait for its day.
-/// Prepares every file there is.
+/// An invalid statement must be found here, even if it is rarely sent.
+/// Prepares every statement file.
 #[tokio::test]
 async fn every_statement_fits_the_schema() {
     let db = migrated().await;
@@ -27,8 +27,9 @@ async fn every_statement_fits_the_schema() {
     prepare_all(db.database(), db.schema(), &files).await;
 }
 
-/// A list of templates shows the beginning of each description, and reads no document.
-/// One description is long, and one document has a NUL character in its schema, which PostgreSQL stores and cannot decode.
+/// A list of templates shows the start of each description, and does not read the documents.
+/// One description is long, and one document has a NUL character in its schema, which PostgreSQL stores and cannot
+/// decode.
 #[tokio::test]
 async fn templates_are_listed_without_reading_their_documents() {
     let db = TestDb::new().await;

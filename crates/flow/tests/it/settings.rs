@@ -1,4 +1,4 @@
-//! What is set for namespaces from outside, and what listeners outside hear of it.
+//! Settings of namespaces, and the notifications about them.
 
 use reveille_flow::events::{EventDrivenOrchestrator, EventRouter, RoutingRule, TaskReadyEvent, outside_channel};
 use reveille_flow::{Error, NamespaceChange, NamespaceSettings, OrchestrationConfig, Submission};
@@ -8,7 +8,8 @@ use tokio::time::timeout;
 
 use crate::fixture::{Fixture, NAMESPACE, PATIENCE};
 
-/// A namespace that is made with `announces` is announced when it is made, with its description, and not again when it is changed.
+/// A namespace that is created with `announces` is announced then, with its description, and not again when it is
+/// changed.
 #[tokio::test]
 async fn a_namespace_that_announces_is_announced_when_it_is_made() {
     let flow = Fixture::new().await;
@@ -24,16 +25,16 @@ async fn a_namespace_that_announces_is_announced_when_it_is_made() {
     flow.put_namespace("loud", &change("orders")).await.expect("made");
     flow.put_namespace("loud", &change("all orders")).await.expect("changed");
     flow.put_namespace("last", &change("the end")).await.expect("made");
-    let mut told = Vec::new();
+    let mut announced = Vec::new();
     for _ in 0..2 {
         let one = timeout(PATIENCE, listener.recv()).await.expect("in time").expect("a notification");
         let payload: Value = serde_json::from_str(one.payload()).expect("JSON");
-        told.push((payload["namespace_name"].clone(), payload["description"].clone()));
+        announced.push((payload["namespace_name"].clone(), payload["description"].clone()));
     }
-    assert_eq!(told, [(json!("loud"), json!("orders")), (json!("last"), json!("the end"))]);
+    assert_eq!(announced, [(json!("loud"), json!("orders")), (json!("last"), json!("the end"))]);
 }
 
-/// Namespace templates are listed, changed and deleted; a namespace cannot begin with one that does not exist.
+/// Namespace templates are listed, changed and deleted; a namespace cannot start with an unknown one.
 #[tokio::test]
 async fn namespace_templates_are_listed_and_deleted() {
     let flow = Fixture::new().await;
@@ -47,12 +48,12 @@ async fn namespace_templates_are_listed_and_deleted() {
     assert!(!flow.delete_namespace_template("short").await.expect("an answer"), "it is gone");
     let error = flow.put_namespace("m", &begin).await.expect_err("refused");
     assert!(matches!(error, Error::Invalid { what: "template", .. }), "{error}");
-    assert_eq!(flow.namespaces().await.expect("a list").len(), 1, "nothing was made");
+    assert_eq!(flow.namespaces().await.expect("a list").len(), 1, "nothing was created");
 }
 
-/// What an orchestrator is set to can be read from outside: its health check by check, its rules, its window of deduplication.
+/// The state of an orchestrator can be read: its health by check, its rules, its deduplication window.
 #[tokio::test]
-async fn an_orchestrator_can_be_looked_at() {
+async fn an_orchestrator_can_be_inspected() {
     let flow = Fixture::with("[{name: a}]").await;
     assert!(flow.orchestrations().is_empty());
     let ignore = |_: TaskReadyEvent| async { Ok(()) };
@@ -74,7 +75,7 @@ async fn an_orchestrator_can_be_looked_at() {
     assert!(flow.orchestrations().is_empty());
 }
 
-/// A task without a version is one of the newest version, by number and not by the order of registration.
+/// A task without a version uses the newest version, by number and not by the order of registration.
 #[tokio::test]
 async fn a_task_without_a_version_gets_the_newest() {
     let flow = Fixture::new().await;

@@ -1,11 +1,11 @@
-//! Submissions: what is the same task, and what is no task at all.
+//! Submissions: duplicates and invalid tasks.
 
 use reveille_flow::{Error, Submission};
 use serde_json::json;
 
 use crate::fixture::{Fixture, NAMESPACE, submission};
 
-/// Each strategy: the same context, the same key, and nothing. A duplicate says which task it duplicates.
+/// Each strategy: by context, by key, and none. A duplicate names the existing task.
 #[tokio::test]
 async fn a_duplicate_names_the_task() {
     let flow = Fixture::new().await;
@@ -31,9 +31,9 @@ async fn a_duplicate_names_the_task() {
     flow.submit(submission("always_unique", json!({}))).await.expect("another");
 }
 
-/// Many who submit the same at once make one task, and all others are told which.
+/// Concurrent submissions of the same task create one, and all others get its id.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_same_at_once_is_one_task() {
+async fn concurrent_duplicates_are_one_task() {
     let flow = Fixture::new().await;
     flow.register(&format!("name: s\nnamespace_name: {NAMESPACE}\nsteps: [{{name: a}}]\n")).await.expect("a template");
     let mut all = tokio::task::JoinSet::new();
@@ -54,9 +54,9 @@ async fn the_same_at_once_is_one_task() {
     assert_eq!(flow.now(9).await.len(), 1);
 }
 
-/// What cannot be meant is refused with the reason, and makes nothing.
+/// An invalid submission is rejected with the reason, and creates no task.
 #[tokio::test]
-async fn what_cannot_be_meant_is_refused() {
+async fn invalid_input_is_rejected() {
     let flow = Fixture::new().await;
     let schema = "{type: object, required: [order], properties: {order: {type: integer}}}";
     let text = format!("name: s\nnamespace_name: {NAMESPACE}\ninput_schema: {schema}\nsteps: [{{name: a}}]\n");
@@ -85,7 +85,7 @@ async fn what_cannot_be_meant_is_refused() {
     assert_eq!(flow.now(9).await.len(), 1);
 }
 
-/// A version never changes: the same text again is nothing new, and another one is refused.
+/// A version never changes: the same text again is no change, and another text is rejected.
 #[tokio::test]
 async fn a_version_never_changes() {
     let flow = Fixture::new().await;

@@ -1,4 +1,4 @@
-//! How tasks end other than by being done: too late, or by an operator; and how an attempt ends that takes too long.
+//! Ends of tasks by a time limit or an operator, and ends of attempts by a timeout.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::fixture::{Fixture, NAMESPACE, read, worker};
 use crate::manual::who;
 
-/// A step whose attempts may take so long, and that is tried again a minute after a failure.
+/// A step with this timeout of its attempts, and a retry a minute after a failure.
 fn timed(seconds: &str, attempts: u32) -> String {
     format!(
         "[{{name: a, timeout_seconds: {seconds}, retry: {{max_attempts: {attempts}, backoff: linear, backoff_base_ms: 60000, jitter: 0}}}}]"
@@ -20,7 +20,7 @@ fn timed(seconds: &str, attempts: u32) -> String {
 }
 
 impl Fixture {
-    /// How a task is shown: by itself, and in a list.
+    /// A task as it is shown, alone and in a list.
     async fn shown_task(&self, task: Uuid) -> (TaskState, ExecutionStatus, RecommendedAction, HealthStatus) {
         let alone = self.flow.task(task).await.expect("an answer").expect("a task").summary;
         let listed = self.tasks(&TaskFilter::default(), None, 100).await.expect("a list").tasks;
@@ -32,7 +32,7 @@ impl Fixture {
         of(&alone)
     }
 
-    /// Sets the clock of a task back: everything about it happened so much earlier.
+    /// Moves all times of a task into the past.
     async fn age(&self, task: Uuid, seconds: i32) {
         let interval = format!("interval '{seconds} s'");
         for sql in [
@@ -47,7 +47,7 @@ impl Fixture {
         }
     }
 
-    /// A task of two steps that took longer than it may while a worker had the first.
+    /// A task of two steps that exceeded its time while a worker had the first.
     async fn late() -> (Fixture, Uuid) {
         let flow = Fixture::new().await;
         let text = format!(
@@ -59,15 +59,16 @@ impl Fixture {
         flow.next().await;
         flow.age(task, 61).await;
         let _orchestrator = flow.orchestrate();
-        reveille_pg::testing::eventually("the task ends", async || flow.standing(task).await.0 == "error").await;
+        reveille_pg::testing::eventually("the task ends", async || flow.state_and_open_steps(task).await.0 == "error")
+            .await;
         (flow, task)
     }
 }
 
-/// A task that was cut off does not say that everything is complete and healthy: it says what happened to it.
+/// A task that was ended early is not shown as complete and healthy, but with the reason.
 /// One task is cancelled, one takes too long, and one fails and is resolved manually.
 #[tokio::test]
-async fn an_ended_task_says_how_it_ended() {
+async fn an_ended_task_shows_how_it_ended() {
     let (flow, late) = Fixture::late().await;
     let shown = (TaskState::Error, ExecutionStatus::TimedOut, RecommendedAction::HandleFailures, HealthStatus::Blocked);
     assert_eq!(flow.shown_task(late).await, shown);
@@ -127,7 +128,7 @@ async fn a_timed_out_attempt_is_recorded_and_backs_off() {
     assert_eq!(moves, ["pending", "enqueued", "in_progress", "waiting_for_retry"]);
 }
 
-/// A lease that was shorter than the timeout, and is renewed beyond it, ends with the timeout all the same.
+/// A lease that is renewed beyond the timeout still ends with the timeout.
 #[tokio::test]
 async fn a_renewed_attempt_times_out() {
     let flow = Fixture::with(&timed("0.6", 2)).await;
@@ -142,7 +143,7 @@ async fn a_renewed_attempt_times_out() {
     assert_eq!(flow.attempts(task).await, [(1, "timed_out".to_owned())]);
 }
 
-/// A worker that dies before the timeout is no timeout: its step is ready again at once, without a backoff.
+/// The lost lease of a dead worker is no timeout: its step is ready again at once, without a backoff.
 #[tokio::test]
 async fn a_lost_lease_is_no_timeout() {
     let flow = Fixture::with(&timed("30", 2)).await;
@@ -153,7 +154,7 @@ async fn a_lost_lease_is_no_timeout() {
     assert_eq!(flow.attempts(task).await, [(1, "lease_ended".to_owned())]);
 }
 
-/// Whatever a worker reports after the timeout is refused, even before the engine has noticed the timeout: no orchestrator runs.
+/// Every report after the timeout is rejected, even before the engine has noticed the timeout: no orchestrator runs.
 #[tokio::test]
 async fn a_report_after_the_timeout_is_refused() {
     let flow = Fixture::with(&timed("30", 2)).await;
@@ -170,11 +171,11 @@ async fn a_report_after_the_timeout_is_refused() {
         let words = format!("{said:?}");
         assert_eq!(flow.say(&step, said).await, Err(Refused::Lost), "{words}");
     }
-    assert_eq!(flow.standing(task).await, ("open".to_owned(), 1));
+    assert_eq!(flow.state_and_open_steps(task).await, ("open".to_owned(), 1));
     assert_eq!(flow.states(task).await["a"], "in_progress", "the engine ends it");
 }
 
-/// A last attempt that takes too long fails the step, with the timeout as its error, and is put on the list.
+/// A last attempt that times out fails the step, with the timeout as its error, and causes an investigation.
 #[tokio::test]
 async fn a_last_attempt_that_times_out_fails() {
     let flow = Fixture::with(&timed("30", 1)).await;
@@ -184,7 +185,8 @@ async fn a_last_attempt_that_times_out_fails() {
     let due = flow.db.schema().sql("update {schema}.step set due_at = now() where task_id = $1");
     sqlx::query(&due).bind(task).execute(flow.db.database().pool()).await.expect("it is due");
     let _orchestrator = flow.orchestrate();
-    reveille_pg::testing::eventually("the task ends", async || flow.standing(task).await.0 == "error").await;
+    reveille_pg::testing::eventually("the task ends", async || flow.state_and_open_steps(task).await.0 == "error")
+        .await;
     let audit = flow.audit(task, "a", 0, 100).await.expect("an answer").expect("a step").attempts;
     assert_eq!(audit[0].outcome, Outcome::TimedOutForGood);
     let entry = flow.investigations(&InvestigationFilter::default(), 10).await.expect("a list").entries.remove(0);
@@ -192,14 +194,15 @@ async fn a_last_attempt_that_times_out_fails() {
     assert_eq!(read(&entry.snapshot)["error"]["type"], "timeout");
 }
 
-/// A task that took too long can be resumed: what was cancelled comes back, it has its time again, and it can be completed. Its history keeps all of that.
+/// A task that took too long can be resumed: cancelled steps are open again, it has its full time, and it can be
+/// completed. Its history has all of that.
 #[tokio::test]
 async fn a_task_that_took_too_long_can_be_resumed() {
     let (flow, task) = Fixture::late().await;
     assert_eq!(flow.states(task).await.into_values().collect::<Vec<_>>(), ["cancelled", "cancelled"]);
-    let resumed = flow.resume(task, who()).await.expect("it goes on");
+    let resumed = flow.resume(task, who()).await.expect("it continues");
     assert_eq!((resumed.status, resumed.execution_status), (TaskState::EnqueuingSteps, ExecutionStatus::HasReadySteps));
-    flow.sound(task, "the resumption").await;
+    flow.check_invariants(task, "the resumption").await;
     let sql = flow.db.schema().sql(
         "select t.due_at between now() + interval '50 s' and now() + interval '60 s' from {schema}.task t where t.id = $1",
     );
@@ -207,7 +210,7 @@ async fn a_task_that_took_too_long_can_be_resumed() {
         sqlx::query_scalar(&sql).bind(task).fetch_one(flow.db.database().pool()).await.expect("a time");
     assert!(extended, "it has its minute again");
     assert_eq!(flow.waves().await, [["a"], ["b"]]);
-    assert_eq!(flow.standing(task).await, ("complete".to_owned(), 0));
+    assert_eq!(flow.state_and_open_steps(task).await, ("complete".to_owned(), 0));
     let moves = flow.transitions(task).await.expect("an answer").expect("a task");
     let of = |step: Option<&str>| -> Vec<&str> {
         moves.iter().filter(|one| one.step.as_deref() == step).map(|one| one.to).collect()
@@ -220,7 +223,7 @@ async fn a_task_that_took_too_long_can_be_resumed() {
     assert!(matches!(refused, reveille_flow::Error::NotAllowed { operation: "resume", .. }), "{refused}");
 }
 
-/// An operation on one step lets a task go on that took too long, whichever operation it is.
+/// Every operation on one step resumes a task that took too long.
 #[tokio::test]
 async fn an_operation_on_a_step_resumes_a_late_task() {
     for operation in [
@@ -230,15 +233,15 @@ async fn an_operation_on_a_step_resumes_a_late_task() {
     ] {
         let (flow, task) = Fixture::late().await;
         let reset = operation == Operation::ResetForRetry;
-        flow.operate(task, "a", operation, who()).await.expect("it goes on");
-        flow.sound(task, "the operation").await;
+        flow.operate(task, "a", operation, who()).await.expect("it continues");
+        flow.check_invariants(task, "the operation").await;
         let waves = flow.waves().await;
         assert_eq!(waves.concat(), if reset { vec!["a", "b"] } else { vec!["b"] });
-        assert_eq!(flow.standing(task).await, ("complete".to_owned(), 0));
+        assert_eq!(flow.state_and_open_steps(task).await, ("complete".to_owned(), 0));
     }
 }
 
-/// A task in which a step failed is resumed with that step, and everything that failed with it.
+/// A task in which a step failed is resumed with that step, and all others that failed with it.
 #[tokio::test]
 async fn a_failed_task_can_be_resumed() {
     let flow = Fixture::with("[{name: a}, {name: b}, {name: c, dependencies: [a, b]}]").await;
@@ -246,8 +249,8 @@ async fn a_failed_task_can_be_resumed() {
     let steps = flow.now(2).await;
     flow.fail(&steps[0], false).await;
     flow.fail(&steps[1], false).await;
-    flow.resume(task, who()).await.expect("it goes on");
-    flow.sound(task, "the resumption").await;
+    flow.resume(task, who()).await.expect("it continues");
+    flow.check_invariants(task, "the resumption").await;
     assert_eq!(flow.waves().await, [vec!["a", "b"], vec!["c"]]);
-    assert_eq!(flow.standing(task).await, ("complete".to_owned(), 0));
+    assert_eq!(flow.state_and_open_steps(task).await, ("complete".to_owned(), 0));
 }

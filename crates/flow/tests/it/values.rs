@@ -1,11 +1,11 @@
-//! What comes from outside is kept as it was sent, and is not believed more than it has to be.
+//! Values of clients are stored unchanged, and tokens are not trusted.
 
 use reveille_flow::{AttemptResult, Error, Json, Refused, StepReport, StepState, Token};
 use serde_json::json;
 
 use crate::fixture::{Fixture, NAMESPACE, failure, submission};
 
-/// A number that no 64 bits hold, and its neighbour.
+/// A number beyond 64 bits, and the next one.
 const LARGE: &str = "100000000000000000001";
 const NEXT: &str = "100000000000000000002";
 
@@ -13,10 +13,10 @@ fn exact(text: &str) -> Json {
     Json::parse(text.to_owned()).expect("JSON")
 }
 
-/// Numbers must come back with all their digits wherever a value can be given: contexts, results, checkpoints, errors, parts, schedules.
-/// Each is sent with one that no 64 bits hold, and read as text.
+/// Numbers must be returned with all their digits wherever a value can be given: contexts, results, checkpoints,
+/// errors, parts, schedules. Each is sent with a number beyond 64 bits, and read as text.
 #[tokio::test]
-async fn numbers_are_kept_to_the_last_digit() {
+async fn numbers_keep_all_digits() {
     let flow = Fixture::with(
         "[{name: split, type: batchable, batch_config: {worker_template: part}},
           {name: part, type: batch_worker, dependencies: [split], retry: {backoff: none}},
@@ -49,7 +49,7 @@ async fn numbers_are_kept_to_the_last_digit() {
     assert!(shown.contains(&context) && shown.contains(&parts), "{shown}");
 }
 
-/// A schedule's context is that of its tasks, digit by digit.
+/// The context of a schedule is passed to its tasks with all digits.
 #[tokio::test]
 async fn a_schedule_keeps_every_digit() {
     let flow = Fixture::with("[{name: a}]").await;
@@ -63,9 +63,9 @@ async fn a_schedule_keeps_every_digit() {
     assert!(serde_json::to_string(&read).expect("JSON").contains(&format!("\"context\":[{LARGE}]")));
 }
 
-/// Two contexts that differ in the last of 21 digits are two tasks; one that is written in two ways is one.
+/// Two contexts that differ in the last of 21 digits are two tasks; one context in two spellings is one task.
 #[tokio::test]
-async fn tasks_are_told_apart_by_every_digit() {
+async fn tasks_are_compared_by_every_digit() {
     let flow = Fixture::new().await;
     let text = format!("name: t\nnamespace_name: {NAMESPACE}\nidentity_strategy: strict\nsteps: [{{name: a}}]\n");
     flow.register(&text).await.expect("a template");
@@ -81,10 +81,10 @@ fn submission_of(name: &str, context: &str) -> reveille_flow::Submission {
     reveille_flow::Submission { context: exact(context), ..submission(name, json!(null)) }
 }
 
-/// A token says for which template it was made. One that says another must not get a result past the schema, nor choose among the steps of another template; the step stays with who has
-/// the true one.
+/// A token names its template. A token edited to another template must not get a result past the schema, nor choose
+/// steps of the other template; the worker with the true token keeps the step.
 #[tokio::test]
-async fn an_edited_token_is_refused() {
+async fn an_edited_token_is_rejected() {
     let flow = Fixture::with("[{name: a, result_schema: {type: integer}}, {name: b, dependencies: [a]}]").await;
     flow.template("loose", "[{name: x}, {name: y, type: decision}, {name: z, dependencies: [y]}]").await;
     flow.submit(submission("loose", json!({}))).await.expect("a task");
@@ -106,15 +106,15 @@ async fn an_edited_token_is_refused() {
         let answer = flow.report(vec![ended]).await.expect("an answer").remove(0);
         assert!(matches!(answer, Err(Refused::Invalid { what: "token", .. })), "{answer:?}");
     }
-    assert_eq!(flow.states(task).await["a"], "in_progress", "it is still under way");
+    assert_eq!(flow.states(task).await["a"], "in_progress", "it is still in progress");
     assert_eq!(flow.complete(&step, json!(1)).await.step, StepState::Complete);
-    // AttemptResult again with another definition it is still the same claim, which has ended.
+    // Repeated with another definition it is still the same claim, which has ended.
     let edited: Token = [own[0], own[1], own[2], other[3], "0"].join(".").parse().expect("a token");
     let again = flow.report(vec![StepReport { token: edited, result: AttemptResult::Complete(json!(1).into()) }]).await;
     assert!(again.expect("an answer").remove(0).expect("it counts").repeated);
 }
 
-/// An edited token beside the true one in one call must not take its place.
+/// An edited token beside the true one in one call must not replace it.
 #[tokio::test]
 async fn an_edited_token_does_not_shadow_the_true_one() {
     let flow = Fixture::with("[{name: a}, {name: b}]").await;
@@ -127,12 +127,12 @@ async fn an_edited_token_does_not_shadow_the_true_one() {
     let answers = flow.report(both.into()).await.expect("answers");
     assert!(
         matches!(answers[0], Err(Refused::Invalid { .. } | Refused::Lost))
-            || answers[0].as_ref().is_ok_and(|settled| settled.repeated)
+            || answers[0].as_ref().is_ok_and(|outcome| outcome.repeated)
     );
-    assert_eq!(answers[1].as_ref().map(|settled| settled.step), Ok(StepState::Complete), "{answers:?}");
+    assert_eq!(answers[1].as_ref().map(|outcome| outcome.step), Ok(StepState::Complete), "{answers:?}");
 }
 
-/// An answer holds so many bytes at most, and one step at least; what does not fit is claimed next, uncharged.
+/// A claim returns a limited number of bytes, and at least one step; the rest is claimed next, uncharged.
 #[tokio::test]
 async fn an_answer_is_bounded_in_bytes() {
     const STEPS: usize = 5;
@@ -144,12 +144,12 @@ async fn an_answer_is_bounded_in_bytes() {
     let mut sizes = Vec::new();
     while sizes.iter().sum::<usize>() < STEPS {
         let claimed = flow.now(STEPS).await;
-        assert!(claimed.iter().all(|step| step.attempt == 1), "nothing is charged for going back");
+        assert!(claimed.iter().all(|step| step.attempt == 1), "released steps are not charged");
         sizes.push(claimed.len());
         assert!(!claimed.is_empty(), "{sizes:?}");
     }
     assert_eq!(sizes, [2, 2, 1]);
-    // One that is larger than an answer is given alone.
+    // A step that is larger than the limit is returned alone.
     flow.submit(submission("t", json!("x".repeat(17 << 20)))).await.expect("a task");
     flow.submit(submission("t", json!(1))).await.expect("a task");
     assert_eq!((flow.now(9).await.len(), flow.now(9).await.len()), (1, 1));

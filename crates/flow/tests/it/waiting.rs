@@ -1,4 +1,4 @@
-//! Waiting for tasks, here and elsewhere.
+//! Waiting for tasks, in this and in another process.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn patience() -> Instant {
     Instant::now() + PATIENCE
 }
 
-/// Somebody who waits for the end of a task, and has begun to.
+/// A running wait for the end of a task.
 async fn waiting(flow: &Flow, task: Uuid) -> JoinHandle<TaskState> {
     let before = waiters(flow);
     let waiter = flow.clone();
@@ -24,7 +24,7 @@ async fn waiting(flow: &Flow, task: Uuid) -> JoinHandle<TaskState> {
         let ended = waiter.wait(task, patience()).await.expect("an answer");
         ended.expect("it has ended").summary.status
     });
-    eventually("somebody waits", async || waiters(flow) > before).await;
+    eventually("a waiter", async || waiters(flow) > before).await;
     waiting
 }
 
@@ -33,7 +33,7 @@ fn waiters(flow: &Flow) -> usize {
     consumers.iter().filter(|consumer| &*consumer.name == "watch").map(|consumer| consumer.waiters).sum()
 }
 
-/// Whoever waits is woken by the end of the task, here or in another process; nothing polls, and the fallback is minutes away.
+/// A wait ends with its task, here or in another process, without polls: the fallback is minutes away.
 #[tokio::test]
 async fn a_wait_ends_with_the_task() {
     let flow = Fixture::with("[{name: a}, {name: b, dependencies: [a]}]").await;
@@ -45,20 +45,21 @@ async fn a_wait_ends_with_the_task() {
         for _ in 0..2 {
             let step = settler.claim(&crate::fixture::worker(), 1, Some(patience())).await.expect("a claim").remove(0);
             let said = reveille_flow::AttemptResult::Complete(json!(1).into());
-            let mut settled = settler
+            let mut outcomes = settler
                 .report(vec![reveille_flow::StepReport { token: step.token, result: said }])
                 .await
                 .expect("an answer");
-            settled.remove(0).expect("it counts");
+            outcomes.remove(0).expect("it counts");
         }
         assert_eq!(here.await.expect("no panic"), TaskState::Complete);
         assert_eq!(there.await.expect("no panic"), TaskState::Complete);
     }
 }
 
-/// A task that has ended is answered at once, one that does not end not at all, and one that does not exist is refused.
+/// A wait for an ended task is answered at once, one for an open task at its deadline, and one for an unknown task is
+/// rejected.
 #[tokio::test]
-async fn a_wait_is_answered_honestly() {
+async fn a_wait_has_the_right_answer() {
     let flow = Fixture::with("[{name: a}]").await;
     let task = flow.task().await;
     let soon = Instant::now() + Duration::from_millis(50);
@@ -68,14 +69,15 @@ async fn a_wait_is_answered_honestly() {
     flow.waves().await;
     let ended = flow.wait(task, past).await.expect("an answer").expect("it has ended");
     assert_eq!((ended.summary.status, ended.steps.len()), (TaskState::Complete, 1));
-    let nobody = Uuid::now_v7();
-    let refused = flow.wait(nobody, patience()).await.expect_err("there is none");
-    assert!(matches!(refused, Error::NoTask { task } if task == nobody));
-    let refused = flow.watch(nobody, None, patience()).await.expect_err("there is none");
-    assert!(matches!(refused, Error::NoTask { task } if task == nobody));
+    let unknown = Uuid::now_v7();
+    let refused = flow.wait(unknown, patience()).await.expect_err("there is none");
+    assert!(matches!(refused, Error::NoTask { task } if task == unknown));
+    let refused = flow.watch(unknown, None, patience()).await.expect_err("there is none");
+    assert!(matches!(refused, Error::NoTask { task } if task == unknown));
 }
 
-/// The mark of a wait is written once, however many wait, and not at all once the task has ended; it lasts longer than a wait relies on it.
+/// The mark of a wait is written once for all waiters, and not after the task has ended; it lasts longer than a wait
+/// relies on it.
 #[tokio::test]
 async fn a_mark_is_written_once() {
     let flow = Fixture::with("[{name: a}]").await;
@@ -94,17 +96,18 @@ async fn a_mark_is_written_once() {
     let (version, lasts) = marked().await;
     assert!(lasts > 100.0, "{lasts}");
     flow.wait(task, soon()).await.expect("an answer");
-    assert_eq!(marked().await.0, version, "nothing was written");
+    assert_eq!(marked().await.0, version, "no write");
     flow.waves().await;
     let version = marked().await.0;
     flow.wait(task, soon()).await.expect("an answer");
-    assert_eq!(marked().await.0, version, "nothing was written");
+    assert_eq!(marked().await.0, version, "no write");
 }
 
-/// A task that nobody watches costs no notification, one that somebody does costs one for every change, and one whose end is waited for costs one.
+/// A task that is not watched causes no notification, a watched one one for every change, and one with a wait for its
+/// end one.
 /// Another connection listens to the channel.
 #[tokio::test]
-async fn a_task_that_nobody_watches_rings_nobody() {
+async fn a_task_without_watchers_sends_no_notification() {
     let flow = Fixture::with("[{name: a}, {name: b, dependencies: [a]}]").await;
     let channel = reveille_wake::channel_name(flow.db.schema().name(), "flow_watch");
     let mut listener = sqlx::postgres::PgListener::connect(flow.db.url()).await.expect("a listener");
@@ -123,16 +126,16 @@ async fn a_task_that_nobody_watches_rings_nobody() {
         .execute(flow.db.database().pool())
         .await
         .expect("the end");
-    let mut rung = Vec::new();
+    let mut notified = Vec::new();
     loop {
         let payload = listener.recv().await.expect("a notification").payload().to_owned();
         if payload == "end" {
             break;
         }
-        rung.push(payload);
+        notified.push(payload);
     }
-    assert!(!rung.contains(&unwatched.to_string()));
-    let count = |task: uuid::Uuid| rung.iter().filter(|payload| **payload == task.to_string()).count();
+    assert!(!notified.contains(&unwatched.to_string()));
+    let count = |task: uuid::Uuid| notified.iter().filter(|payload| **payload == task.to_string()).count();
     assert_eq!((count(watched), count(awaited)), (4, 1), "two claims and two ends; the last end");
 }
 
@@ -142,9 +145,10 @@ async fn awaited(flow: &Fixture, task: Uuid, sql: &str) -> bool {
     !rows.is_empty()
 }
 
-/// A mark that a crash of the database has forgotten is made again as soon as who waits hears again, and the end of the task rings.
+/// A mark that a database crash has lost is written again as soon as the waiter's listener reconnects, and the end of
+/// the task notifies.
 #[tokio::test]
-async fn a_mark_that_was_lost_is_made_again() {
+async fn a_lost_mark_is_written_again() {
     const MARKED: &str = "select from {schema}.task t where t.id = $1 and t.awaited_until > now()";
     let flow = Fixture::with("[{name: a}]").await;
     let elsewhere = Elsewhere::start(&flow.db).await;
@@ -158,16 +162,16 @@ async fn a_mark_that_was_lost_is_made_again() {
     assert_eq!(there.await.expect("no panic"), TaskState::Complete);
 }
 
-/// Somebody who holds tasks keeps those waiting who wait for them, and nobody else; when it lets go, their end is told.
-/// There are more of them than looks at once.
+/// A lock on tasks delays only the waits for them; when it is released, their end is reported.
+/// There are more of them than one poll reads.
 #[tokio::test]
-async fn a_task_that_is_held_delays_its_own_waits_only() {
+async fn a_locked_task_delays_only_its_own_waits() {
     const HELD: usize = 10;
     let flow = Fixture::with("[{name: a}]").await;
     let tasks = join_all((0..HELD).map(|_| flow.task())).await;
     let mut holder = flow.db.database().pool().begin().await.expect("a transaction");
     let hold = flow.db.schema().sql("select from {schema}.task t where t.id = any ($1) for update");
-    sqlx::query(&hold).bind(&tasks).execute(&mut *holder).await.expect("they are held");
+    sqlx::query(&hold).bind(&tasks).execute(&mut *holder).await.expect("they are locked");
     let mut waits = Vec::new();
     for task in &tasks {
         waits.push(waiting(&flow, *task).await);
@@ -181,36 +185,37 @@ async fn a_task_that_is_held_delays_its_own_waits_only() {
     let end =
         flow.db.schema().sql("update {schema}.task t set state = 'complete', ended_at = now() where t.id = any ($1)");
     sqlx::query(&end).bind(&tasks).execute(&mut *holder).await.expect("they end");
-    holder.commit().await.expect("it lets go");
+    holder.commit().await.expect("released");
     for wait in waits {
         assert_eq!(wait.await.expect("no panic"), TaskState::Complete);
     }
 }
 
-fn told(news: &TaskProgress) -> Vec<String> {
+fn names(changes: &TaskProgress) -> Vec<String> {
     let name = |one: &Transition| format!("{}:{}", one.step.as_deref().unwrap_or("task"), one.to);
-    news.transitions.iter().map(name).collect()
+    changes.transitions.iter().map(name).collect()
 }
 
-/// Every move of a task reaches who watches it, once, in order, from here or elsewhere; and the end says that it is the end.
+/// Every transition of a task reaches its watcher once, in order, from this and another process; and the last one is
+/// marked as the end.
 #[tokio::test]
-async fn every_move_is_told() {
+async fn every_transition_is_reported() {
     let flow = Fixture::with("[{name: a}, {name: b, dependencies: [a]}]").await;
     let elsewhere = Elsewhere::start(&flow.db).await;
     let task = flow.task().await;
-    let news = elsewhere.flow.watch(task, None, patience()).await.expect("news");
+    let changes = elsewhere.flow.watch(task, None, patience()).await.expect("changes");
     let begun = ["task:pending", "task:initializing", "a:pending", "b:pending", "task:enqueuing_steps", "a:enqueued"];
-    assert_eq!((told(&news), news.over), (begun.map(str::to_owned).to_vec(), false));
-    let mut seen = news.transitions;
+    assert_eq!((names(&changes), changes.over), (begun.map(str::to_owned).to_vec(), false));
+    let mut seen = changes.transitions;
     let quiet = elsewhere.flow.watch(task, seen.last().map(|one| one.id), Instant::now() + Duration::from_millis(400));
-    assert_eq!(quiet.await.expect("news"), TaskProgress { transitions: Vec::new(), over: false });
+    assert_eq!(quiet.await.expect("changes"), TaskProgress { transitions: Vec::new(), over: false });
     let mut held = None;
-    for place in 0..4 {
+    for position in 0..4 {
         let after = seen.last().map(|one| one.id);
         let watcher = elsewhere.flow.clone();
-        let watching = tokio::spawn(async move { watcher.watch(task, after, patience()).await.expect("news") });
-        eventually("somebody watches", async || waiters(&elsewhere.flow) == 1).await;
-        let expected: &[&str] = match place {
+        let watching = tokio::spawn(async move { watcher.watch(task, after, patience()).await.expect("changes") });
+        eventually("a watcher", async || waiters(&elsewhere.flow) == 1).await;
+        let expected: &[&str] = match position {
             0 => &["a:in_progress", "task:steps_in_process"],
             1 => &[
                 "a:enqueued_for_orchestration",
@@ -222,39 +227,44 @@ async fn every_move_is_told() {
             2 => &["b:in_progress", "task:steps_in_process"],
             _ => &["b:enqueued_for_orchestration", "b:complete", "task:evaluating_results", "task:complete"],
         };
-        if place % 2 == 0 {
+        if position % 2 == 0 {
             held = Some(flow.next().await);
         } else {
             flow.complete(&held.take().expect("a step"), json!(1)).await;
         }
-        let news = watching.await.expect("no panic");
-        assert_eq!((told(&news), news.over), (expected.iter().map(|one| (*one).to_owned()).collect(), place == 3));
-        seen.extend(news.transitions);
+        let changes = watching.await.expect("no panic");
+        assert_eq!(
+            (names(&changes), changes.over),
+            (expected.iter().map(|one| (*one).to_owned()).collect(), position == 3)
+        );
+        seen.extend(changes.transitions);
     }
     assert_eq!(seen, flow.transitions(task).await.expect("an answer").expect("a task"));
-    let over = flow.watch(task, seen.last().map(|one| one.id), patience()).await.expect("news");
+    let over = flow.watch(task, seen.last().map(|one| one.id), patience()).await.expect("changes");
     assert_eq!(over, TaskProgress { transitions: Vec::new(), over: true }, "there is nothing to wait for");
-    let resumed = flow.watch(task, Some(seen[3].id), patience()).await.expect("news");
+    let resumed = flow.watch(task, Some(seen[3].id), patience()).await.expect("changes");
     assert_eq!(resumed.transitions, seen[4..]);
 }
 
-/// A move that only the clock makes is told as well: a step that is to be tried again is ready when its time has come.
+/// A transition by time is reported, too: a step that waits for a retry is ready when it is due.
 #[tokio::test]
-async fn a_move_by_the_clock_is_told() {
+async fn a_transition_by_time_is_reported() {
     let flow = Fixture::with("[{name: a, retry: {backoff_base_ms: 300, backoff: linear, jitter: 0}}]").await;
     let task = flow.task().await;
     flow.fail(&flow.next().await, true).await;
-    let mut seen = flow.watch(task, None, patience()).await.expect("news").transitions;
+    let mut seen = flow.watch(task, None, patience()).await.expect("changes").transitions;
     while seen.iter().filter(|one| one.step.is_some() && one.to == "enqueued").count() < 2 {
-        let news = flow.watch(task, seen.last().map(|one| one.id), patience()).await.expect("news");
-        assert!(!news.transitions.is_empty(), "nothing was told in time");
-        seen.extend(news.transitions);
+        let changes = flow.watch(task, seen.last().map(|one| one.id), patience()).await.expect("changes");
+        assert!(!changes.transitions.is_empty(), "no transition in time");
+        seen.extend(changes.transitions);
     }
     assert_eq!(seen.last().map(|one| (one.to, one.step.as_deref())), Some(("enqueued", Some("a"))));
 }
 
-/// However a wait and the end of its task fall together, the wait ends: the mark comes before the look, and whoever ends the task after the mark rings.
-/// Many tasks are ended elsewhere at the very moment somebody begins to wait for them; a wait that missed it would last until its patience ends.
+/// However a wait and the end of its task coincide, the wait ends: the mark is written before the task is read, and an
+/// end after the mark notifies.
+/// Many tasks are ended by another process at the time a wait begins; a wait that missed it would last until its
+/// deadline.
 #[tokio::test]
 async fn a_wait_that_begins_at_the_end_is_not_missed() {
     let flow = Fixture::with("[{name: a}]").await;
@@ -262,7 +272,7 @@ async fn a_wait_that_begins_at_the_end_is_not_missed() {
     for round in 0..40 {
         let task = flow.task().await;
         let step = flow.next().await;
-        let settled = async {
+        let reported = async {
             tokio::time::sleep(Duration::from_micros(100 * round)).await;
             let said = reveille_flow::AttemptResult::Complete(json!(1).into());
             elsewhere
@@ -272,23 +282,23 @@ async fn a_wait_that_begins_at_the_end_is_not_missed() {
                 .expect("an answer")
         };
         let soon = Instant::now() + Duration::from_secs(20);
-        let (ended, watched, settled) = tokio::join!(flow.wait(task, soon), last_of(&flow, task), settled);
-        settled[0].as_ref().expect("it counts");
+        let (ended, watched, outcomes) = tokio::join!(flow.wait(task, soon), last_of(&flow, task), reported);
+        outcomes[0].as_ref().expect("it counts");
         assert_eq!(ended.expect("an answer").expect("it has ended").summary.status, TaskState::Complete);
         assert_eq!(watched, Some("complete"));
         assert!(Instant::now() < soon);
     }
 }
 
-/// The last move of a task, by watching it until it is over.
+/// The last transition of a task, by watching it until its end.
 async fn last_of(flow: &Flow, task: Uuid) -> Option<&'static str> {
     let mut last: Option<Transition> = None;
     loop {
-        let news = flow.watch(task, last.as_ref().map(|one| one.id), patience()).await.expect("news");
-        last = news.transitions.last().cloned().or(last);
-        if news.over {
+        let changes = flow.watch(task, last.as_ref().map(|one| one.id), patience()).await.expect("changes");
+        last = changes.transitions.last().cloned().or(last);
+        if changes.over {
             return last.map(|one| one.to);
         }
-        assert!(!news.transitions.is_empty(), "nothing was told in time");
+        assert!(!changes.transitions.is_empty(), "no transition in time");
     }
 }

@@ -1,4 +1,4 @@
-//! Workers of the SDK that stop, die, or lose what they work on.
+//! Workers of the SDK that stop, die, or lose their steps.
 
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
@@ -11,10 +11,11 @@ use tokio::sync::Notify;
 use crate::fixture::{Fixture, NAMESPACE, PATIENCE};
 use crate::workers::{Dropped, stopped};
 
-/// A worker that stands still past its lease loses its step, and its late word counts for nothing: the effect in the database is that of who went on, once.
-/// The slow worker is a runtime of one thread, which its handler blocks: it cannot say that it is alive. Another completes the step; only then the first goes on.
+/// A worker that stalls past its lease loses its step, and its late report is rejected: the effect in the database is
+/// that of the next worker, once. The slow worker is a runtime of one thread, which its handler blocks, so that it
+/// sends no heartbeat. Another completes the step; only then the first continues.
 #[tokio::test]
-async fn a_worker_that_stood_still_is_refused() {
+async fn a_stalled_sdk_worker_is_rejected() {
     let flow = Fixture::with("[{name: a}]").await;
     let task = flow.task().await;
     let (begun, has_begun) = std::sync::mpsc::channel();
@@ -30,7 +31,7 @@ async fn a_worker_that_stood_still_is_refused() {
             let worker = worker.handle("a", move |_: Step<Value>| {
                 let (begun, goes_on) = (begun.clone(), goes_on.clone());
                 async move {
-                    begun.send(()).expect("somebody waits for it");
+                    begun.send(()).expect("the receiver waits");
                     let goes_on = goes_on.lock().expect("one at a time");
                     goes_on.recv_timeout(PATIENCE).map_err(|error| Failure::new(error.to_string()))?;
                     Ok("slow")
@@ -54,8 +55,8 @@ async fn a_worker_that_stood_still_is_refused() {
     assert_eq!(flow.last_word(task).await, json!("quick"));
 }
 
-/// A handler whose step somebody else has now is dropped, and says nothing more.
-/// The fence is changed under it, as a claim would; its guard counts that it was dropped.
+/// A handler that has lost its step is dropped, without a report.
+/// The fence is changed as a claim would; a guard in the handler counts that it was dropped.
 #[tokio::test]
 async fn a_handler_that_lost_its_step_is_dropped() {
     let flow = Fixture::with("[{name: a}]").await;
@@ -86,8 +87,8 @@ async fn a_handler_that_lost_its_step_is_dropped() {
     assert_eq!(flow.attempts(task).await, []);
 }
 
-/// A handler that takes longer than the lease keeps its step: its worker says that it is alive.
-/// It waits until the end of its lease has moved beyond where it was.
+/// A handler that takes longer than the lease keeps its step: its worker sends heartbeats.
+/// It waits until the end of its lease has moved.
 #[tokio::test]
 async fn a_step_is_kept_beyond_its_lease() {
     let flow = Fixture::with("[{name: a}]").await;
@@ -116,10 +117,11 @@ async fn a_step_is_kept_beyond_its_lease() {
     stopped(worker).await;
 }
 
-/// A worker that stops claims nothing more, lets what is at work end within its grace, and gives the rest back, uncharged.
-/// One handler ends when it hears of the stop, the other never would; a third step comes when nobody claims any more.
+/// A worker that stops claims no more, lets running handlers end within its grace period, and releases the rest,
+/// uncharged.
+/// One handler ends when the worker stops, the other never would; a third step comes when no worker claims any more.
 #[tokio::test]
-async fn a_worker_that_stops_gives_back_what_is_not_done() {
+async fn a_worker_that_stops_releases_unfinished_steps() {
     let flow = Fixture::with("[{name: quick}, {name: never}]").await;
     let task = flow.task().await;
     let dropped = Arc::new(Dropped::default());
@@ -146,14 +148,14 @@ async fn a_worker_that_stops_gives_back_what_is_not_done() {
     assert_eq!(flow.attempts(task).await, [(1, "complete".to_owned()), (1, "given_back".to_owned())]);
     assert_eq!(flow.attempts(later).await, []);
     let again = flow.now(9).await;
-    let never = again.iter().find(|step| step.token.task == task).expect("it is back");
+    let never = again.iter().find(|step| step.token.task == task).expect("it was released");
     assert_eq!((again.len(), never.name.as_str(), never.attempt), (3, "never", 1));
 }
 
-/// A handler that blocks its thread cannot be dropped: its worker gives the step back all the same, and stops.
-/// It blocks until the test lets it go, which is after the stop.
+/// A handler that blocks its thread cannot be dropped: its worker still releases the step, and stops.
+/// It blocks until the test lets it continue, which is after the stop.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_handler_that_blocks_does_not_hold_up_a_stop() {
+async fn a_blocking_handler_does_not_delay_a_stop() {
     let flow = Fixture::with("[{name: a}]").await;
     let task = flow.task().await;
     let (go_on, goes_on) = mpsc::channel::<()>();
@@ -161,7 +163,7 @@ async fn a_handler_that_blocks_does_not_hold_up_a_stop() {
     let worker = flow.worker("w").namespace(NAMESPACE).handle("a", move |_: Step<Value>| {
         let goes_on = goes_on.clone();
         async move {
-            // A thread that blocks without a word may be the one that drives the clock.
+            // Without `block_in_place` the blocked thread may be the one that drives the clock.
             let blocked = || goes_on.lock().expect("one at a time").recv_timeout(PATIENCE);
             let _ = tokio::task::block_in_place(blocked);
             Ok(())
@@ -176,10 +178,10 @@ async fn a_handler_that_blocks_does_not_hold_up_a_stop() {
     assert_eq!(flow.attempts(task).await, [(1, "given_back".to_owned())]);
 }
 
-/// A worker that is dropped gives back what it has, and who goes on begins at the last checkpoint.
+/// A worker that is dropped releases its steps, and the next worker starts at the last checkpoint.
 /// The first saves three checkpoints and waits for ever; its lease would last an hour.
 #[tokio::test]
-async fn who_goes_on_begins_at_the_checkpoint() {
+async fn the_next_worker_starts_at_the_checkpoint() {
     let flow = Fixture::with("[{name: a}]").await;
     let task = flow.task().await;
     let saved = Arc::new(Notify::new());
@@ -207,9 +209,9 @@ async fn who_goes_on_begins_at_the_checkpoint() {
     stopped(second).await;
 }
 
-/// Work that a handler has given to a thread hears that nobody wants it any more.
+/// Work that a handler has moved to a thread is notified when its attempt is over.
 #[tokio::test]
-async fn a_thread_hears_that_its_attempt_is_over() {
+async fn a_thread_is_notified_that_its_attempt_is_over() {
     let flow = Fixture::with("[{name: a}]").await;
     flow.task().await;
     let (over, is_over) = tokio::sync::oneshot::channel();
@@ -222,7 +224,7 @@ async fn a_thread_hears_that_its_attempt_is_over() {
                     std::thread::yield_now();
                 }
                 let over = over.lock().expect("one at a time").take();
-                over.expect("once").send(()).expect("somebody waits for it");
+                over.expect("once").send(()).expect("the receiver waits");
             });
             Ok(thread.await?)
         }
@@ -230,5 +232,5 @@ async fn a_thread_hears_that_its_attempt_is_over() {
     let worker = worker.start().expect("a worker");
     reveille_pg::testing::eventually("it is at work", async || worker.counts().running == 1).await;
     drop(worker);
-    tokio::time::timeout(PATIENCE, is_over).await.expect("it hears").expect("it says so");
+    tokio::time::timeout(PATIENCE, is_over).await.expect("in time").expect("a message");
 }

@@ -13,30 +13,30 @@ use crate::workers::stopped;
 const STEPS: usize = 10;
 const ATTEMPTS: u32 = 3;
 
-/// What becomes of the attempts of a step: so many fail, by an error or by a panic; then it is done, or fails for good.
+/// The plan of a step: this many attempts fail, by an error or a panic; then it completes, or fails permanently.
 #[derive(Debug, Clone, Copy)]
-struct Fate {
+struct StepPlan {
     failures: u32,
     by_panic: bool,
     for_good: bool,
 }
 
-/// A graph, and what becomes of its steps.
+/// A graph, and the plans of its steps.
 #[derive(Debug)]
 struct Plan {
     parents: Vec<Vec<usize>>,
-    fates: Vec<Fate>,
+    steps: Vec<StepPlan>,
 }
 
 impl Plan {
     fn random(rng: &mut fastrand::Rng) -> Plan {
         let parents = (0..STEPS).map(|step| (0..step).filter(|_| rng.u8(..4) == 0).collect()).collect();
-        let fate = |rng: &mut fastrand::Rng| Fate {
+        let step = |rng: &mut fastrand::Rng| StepPlan {
             failures: if rng.u8(..3) == 0 { rng.u32(1..ATTEMPTS) } else { 0 },
             by_panic: rng.bool(),
             for_good: rng.u8(..25) == 0,
         };
-        Plan { parents, fates: (0..STEPS).map(|_| fate(rng)).collect() }
+        Plan { parents, steps: (0..STEPS).map(|_| step(rng)).collect() }
     }
 
     fn steps(&self) -> String {
@@ -51,21 +51,21 @@ impl Plan {
     }
 
     fn fails(&self) -> bool {
-        self.fates.iter().any(|fate| fate.for_good)
+        self.steps.iter().any(|step| step.for_good)
     }
 }
 
-/// What handlers have seen: which steps of which task are done.
+/// The completed steps of each task, as handlers saw them.
 #[derive(Default)]
 struct Seen {
     done: HashMap<Uuid, HashSet<usize>>,
     wrong: Vec<String>,
 }
 
-/// Whatever the graph, and whatever fails on the way: every step runs after its parents and with their results, is completed exactly once after as many attempts as it takes, and its task ends as it
-/// should. Three workers of several handlers share them.
+/// Whatever the graph and its failures: every step runs after its parents and with their results, is completed exactly
+/// once after the planned attempts, and its task ends as planned. Three workers with several handlers share the steps.
 #[tokio::test(flavor = "multi_thread")]
-async fn random_graphs_with_random_failures_end_as_they_should() {
+async fn random_graphs_with_random_failures_end_as_planned() {
     let flow = Fixture::new().await;
     let (plans, seen) =
         (Arc::new(Mutex::new(HashMap::<String, Arc<Plan>>::new())), Arc::new(Mutex::new(Seen::default())));
@@ -75,9 +75,9 @@ async fn random_graphs_with_random_failures_end_as_they_should() {
             let plan = plans.lock().expect("no panic")[&step.context].clone();
             let seen = seen.clone();
             async move {
-                let place: usize = step.name()[1..].parse()?;
-                let fate = plan.fates[place];
-                for parent in &plan.parents[place] {
+                let position: usize = step.name()[1..].parse()?;
+                let planned = plan.steps[position];
+                for parent in &plan.parents[position] {
                     let result: usize = step.result(&format!("s{parent}"))?;
                     let mut seen = seen.lock().expect("no panic");
                     if result != *parent || !seen.done.entry(step.task()).or_default().contains(parent) {
@@ -85,18 +85,18 @@ async fn random_graphs_with_random_failures_end_as_they_should() {
                     }
                 }
                 tokio::task::yield_now().await;
-                if step.attempt() <= fate.failures {
-                    assert!(!fate.by_panic, "as planned");
+                if step.attempt() <= planned.failures {
+                    assert!(!planned.by_panic, "as planned");
                     return Err(Failure::new("as planned"));
                 }
-                if fate.for_good {
+                if planned.for_good {
                     return Err(Failure::permanent("for good"));
                 }
                 let mut seen = seen.lock().expect("no panic");
-                if !seen.done.entry(step.task()).or_default().insert(place) {
+                if !seen.done.entry(step.task()).or_default().insert(position) {
                     seen.wrong.push(format!("{} twice", step.name()));
                 }
-                Ok(place)
+                Ok(position)
             }
         }
     };
@@ -119,17 +119,17 @@ async fn random_graphs_with_random_failures_end_as_they_should() {
     for (seed, task, plan) in &tasks {
         flow.ends(*task, if plan.fails() { "error" } else { "complete" }).await;
         let done = seen.lock().expect("no panic").done.remove(task).unwrap_or_default();
-        for (place, outcomes) in outcomes(&flow, *task).await {
-            let Fate { failures, for_good, .. } = plan.fates[place];
+        for (position, outcomes) in outcomes(&flow, *task).await {
+            let StepPlan { failures, for_good, .. } = plan.steps[position];
             let mut expected = vec!["failed"; failures as usize];
             expected.push(if for_good { "failed_for_good" } else { "complete" });
-            // In a task that failed a step may not have come to all of its attempts.
-            let whole = !plan.fails() || done.contains(&place);
+            // In a failed task a step may not have had all its attempts.
+            let whole = !plan.fails() || done.contains(&position);
             assert!(
                 expected.starts_with(&outcomes.iter().map(String::as_str).collect::<Vec<_>>()),
-                "seed {seed}: {place} {outcomes:?}"
+                "seed {seed}: {position} {outcomes:?}"
             );
-            assert!(!whole || outcomes.len() == expected.len(), "seed {seed}: {place} {outcomes:?}");
+            assert!(!whole || outcomes.len() == expected.len(), "seed {seed}: {position} {outcomes:?}");
         }
         assert!(plan.fails() || done.len() == STEPS, "seed {seed}: {done:?}");
     }

@@ -1,4 +1,4 @@
-//! Workers of the SDK, on graphs of every kind: what handlers get, say and may do.
+//! Workers of the SDK, on graphs of every kind: the inputs, results and errors of handlers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,17 +12,17 @@ use uuid::Uuid;
 
 use crate::fixture::{Fixture, NAMESPACE, PATIENCE, submission};
 
-/// What the tasks here work on.
+/// The context of the tasks.
 #[derive(Deserialize)]
 pub(crate) struct Context {
     a: i64,
 }
 
 impl Fixture {
-    /// Returns when a task is in that state, as a letter of the table.
+    /// Waits until a task is in this state.
     pub(crate) async fn ends(&self, task: Uuid, state: &str) {
         let what = format!("the task ends as {state}");
-        reveille_pg::testing::eventually(&what, async || self.standing(task).await.0 == state).await;
+        reveille_pg::testing::eventually(&what, async || self.state_and_open_steps(task).await.0 == state).await;
     }
 
     /// The result, or the error, of the last attempt of a step without parents.
@@ -36,12 +36,12 @@ impl Fixture {
     }
 }
 
-/// Stops a worker that has nothing to do, and says what it has done.
+/// Stops an idle worker, and returns its counts.
 pub(crate) async fn stopped(worker: Worker) -> WorkerCounts {
     tokio::time::timeout(PATIENCE, worker.stop(PATIENCE)).await.expect("it stops")
 }
 
-/// Handlers get the context and the results before them as what they ask for, in a chain and in a diamond.
+/// Handlers get the context and earlier results as the types that they declare, in a chain and in a diamond.
 /// Each adds; the last result is compared with the sum.
 #[tokio::test]
 async fn a_chain_and_a_diamond_of_typed_handlers() {
@@ -67,7 +67,7 @@ async fn a_chain_and_a_diamond_of_typed_handlers() {
     assert_eq!(counts, WorkerCounts { claimed: 4, completed: 4, ..WorkerCounts::default() });
 }
 
-/// A decision chooses by a typed result, and what follows finds out which branch there was.
+/// A decision chooses by a typed result, and a later step sees the chosen branch.
 #[tokio::test]
 async fn a_decision_chooses_its_branch() {
     let steps =
@@ -89,7 +89,8 @@ async fn a_decision_chooses_its_branch() {
     stopped(worker).await;
 }
 
-/// A step divides itself, its parts have typed inputs, and what follows has their results in order. A batch may be empty.
+/// A step divides itself, its parts have typed inputs, and the next step has their results in order. A batch may be
+/// empty.
 #[tokio::test]
 async fn a_batch_is_divided_and_gathered() {
     let steps = "[{name: split, type: batchable, batch_config: {worker_template: rows}}, {name: rows, type: batch_worker, dependencies: [split]},
@@ -120,9 +121,9 @@ async fn a_batch_is_divided_and_gathered() {
     stopped(worker).await;
 }
 
-/// A handler's own pause counts instead of the template's, which would be an hour; the next attempt succeeds.
+/// A pause chosen by the handler replaces the template's, which would be an hour; the next attempt succeeds.
 #[tokio::test]
-async fn a_handler_is_tried_again_after_its_own_pause() {
+async fn a_handler_is_retried_after_its_own_pause() {
     let flow = Fixture::with("[{name: a, retry: {backoff_base_ms: 3600000, max_backoff_ms: 3600000}}]").await;
     let worker = flow.worker("w").namespace(NAMESPACE).handle("a", async |step: Step<Value>| {
         if step.attempt() == 1 {
@@ -138,9 +139,9 @@ async fn a_handler_is_tried_again_after_its_own_pause() {
     assert_eq!((counts.claimed, counts.failed, counts.completed), (2, 1, 1));
 }
 
-/// A handler that panics has failed, and is tried again; others that run beside it go on.
+/// A panic is a failure of the attempt, which is retried; concurrent handlers continue.
 #[tokio::test]
-async fn a_panic_is_a_failure_and_hurts_nobody() {
+async fn a_panic_is_a_failure_of_one_attempt() {
     let flow = Fixture::with("[{name: a, retry: {backoff: none}}, {name: b}]").await;
     let both = Arc::new(Barrier::new(2));
     let beside = both.clone();
@@ -175,8 +176,9 @@ async fn a_panic_is_a_failure_and_hurts_nobody() {
     assert_eq!((counts.failed, counts.completed, counts.lost), (1, 2, 0));
 }
 
-/// A handler that takes longer than its step may is dropped, and its attempt has failed for that reason.
-/// It would wait for ever; its guard counts that it was dropped. There is one attempt, so the task ends with what was said.
+/// A handler that exceeds its step's timeout is dropped, and its attempt fails for that reason.
+/// It would wait for ever; a guard in it counts that it was dropped. There is one attempt, so the task ends with that
+/// error.
 #[tokio::test]
 async fn a_handler_that_takes_too_long_is_dropped() {
     let flow = Fixture::with("[{name: a, timeout_seconds: 3, retry: {max_attempts: 1}}]").await;
@@ -198,9 +200,9 @@ async fn a_handler_that_takes_too_long_is_dropped() {
     assert_eq!(stopped(worker).await.failed, 1);
 }
 
-/// What has another shape than a handler asks for fails the step for good, and the error names it.
+/// An input of another type than the handler declares fails the step permanently, and the error names it.
 #[tokio::test]
-async fn a_shape_that_is_not_expected_is_named() {
+async fn an_input_of_another_type_is_named() {
     let flow = Fixture::with("[{name: a}]").await;
     let cases = [
         (flow.worker("w").handle("a", async |_: Step<Vec<u8>>| Ok(())), "the task's context has an unexpected type"),
@@ -218,7 +220,7 @@ async fn a_shape_that_is_not_expected_is_named() {
     }
 }
 
-/// What the template does not allow as a result fails the step for good, with the reason.
+/// A result that the template does not allow fails the step permanently, with the reason.
 #[tokio::test]
 async fn a_result_that_is_not_allowed_is_a_failure() {
     let schema = "{type: object, required: [total]}";
@@ -233,9 +235,9 @@ async fn a_result_that_is_not_allowed_is_a_failure() {
     assert_eq!(stopped(worker).await.failed, 1);
 }
 
-/// A handler is a type of one's own, too, and may leave off with a checkpoint: it goes on from there, uncharged.
+/// A handler may be a type, and may yield with a checkpoint: the next attempt continues from it, uncharged.
 #[tokio::test]
-async fn a_handler_yields_and_goes_on() {
+async fn a_handler_yields_and_continues() {
     struct Countdown;
     impl Handler for Countdown {
         type Context = Context;
@@ -257,8 +259,8 @@ async fn a_handler_yields_and_goes_on() {
     assert_eq!((counts.claimed, counts.yielded, counts.completed), (5, 4, 1));
 }
 
-/// No more handlers than allowed are at work at a time, and as many as are allowed.
-/// Each waits for as many as may be; nobody would go on if there were fewer.
+/// No more handlers than allowed run at a time, and no fewer.
+/// Each waits for the maximum number; none would continue if there were fewer.
 #[tokio::test]
 async fn the_limit_of_handlers_is_kept_and_used() {
     const LIMIT: usize = 3;
@@ -288,9 +290,9 @@ async fn the_limit_of_handlers_is_kept_and_used() {
     stopped(worker).await;
 }
 
-/// A worker that cannot be meant is not started.
+/// A worker with invalid options is not started.
 #[tokio::test]
-async fn a_worker_that_cannot_be_meant_is_refused() {
+async fn a_worker_with_invalid_options_is_rejected() {
     let flow = Fixture::new().await;
     let nothing = async |_: Step<Value>| Ok(());
     let whole = |flow: &Flow| flow.worker("w").namespace(NAMESPACE).handle("a", nothing);

@@ -22,7 +22,7 @@ use tokio::time::timeout;
 
 use super::account::make_open_dirs;
 use super::home::random_hex;
-use super::{Account, Error, Installation, Result, Wanted, places};
+use super::{Account, Error, Installation, Result, Wanted, folders};
 
 /// The pinned archives.
 const RELEASES: &str = include_str!("releases.txt");
@@ -139,7 +139,7 @@ pub async fn download(what: Download, mut progress: impl FnMut(Progress)) -> Res
     })?;
     let cache = match what.into {
         Some(cache) => cache,
-        None => places::download_cache(Account::for_server().await?.is_some())
+        None => folders::download_cache(Account::for_server().await?.is_some())
             .ok_or_else(|| failed("there is no home directory for the cache".into()))?,
     };
     let complete = cache.join(release.number());

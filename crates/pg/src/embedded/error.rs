@@ -14,15 +14,15 @@ use super::Version;
 pub enum Error {
     /// No usable PostgreSQL. Install one, or allow a download.
     #[error(
-        "no PostgreSQL {wanted} found (looked in {}); install it with the system's package manager, \
+        "no PostgreSQL {wanted} found (searched {}); install it with the system's package manager, \
          e.g. `apt-get install postgresql`, or name its folder of programs",
-        list(.looked)
+        list(.searched)
     )]
     NotFound {
         /// The accepted versions, e.g. `14 to 18`.
         wanted: String,
         /// The folders searched.
-        looked: Vec<PathBuf>,
+        searched: Vec<PathBuf>,
     },
 
     /// An explicitly given folder does not contain a usable PostgreSQL.

@@ -128,7 +128,7 @@ mod tests {
 
         write(&at("plain"), "new").expect("written");
         assert_eq!(read(&at("plain")).expect("read").as_deref(), Some("new"));
-        assert_eq!(read(&at("nothing")).expect("looked for"), None);
+        assert_eq!(read(&at("nothing")).expect("read"), None);
         fs::remove_dir_all(&dir).expect("removed");
     }
 }

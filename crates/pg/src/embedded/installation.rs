@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tokio::process::Command;
 
-use super::{Error, Result, places};
+use super::{Error, Result, folders};
 
 /// The programs a cluster needs.
 const PROGRAMS: [&str; 3] = ["initdb", "pg_ctl", "postgres"];
@@ -107,27 +107,27 @@ impl Installation {
             let reason = format!("its version is PostgreSQL {}, but {} is required", found.version, wanted.describe());
             return Err(Error::NotAnInstallation { bin: bin.clone(), reason });
         }
-        for places in [places::installed(), places::downloaded()] {
-            let found = Installation::among(places).await;
+        for candidates in [folders::installed(), folders::downloaded()] {
+            let found = Installation::among(candidates).await;
             let best =
                 found.into_iter().filter(|found| wanted.accepts(found.version)).max_by_key(|found| found.version);
             if let Some(best) = best {
                 return Ok(best);
             }
         }
-        Err(Error::NotFound { wanted: wanted.describe(), looked: places::described() })
+        Err(Error::NotFound { wanted: wanted.describe(), searched: folders::described() })
     }
 
     /// Every complete PostgreSQL on this machine, supported or not, newest first.
     pub async fn all() -> Vec<Installation> {
-        let mut all = Installation::among([places::installed(), places::downloaded()].concat()).await;
+        let mut all = Installation::among([folders::installed(), folders::downloaded()].concat()).await;
         all.sort_by_key(|found| std::cmp::Reverse(found.version));
         all
     }
 
-    async fn among(places: Vec<PathBuf>) -> Vec<Installation> {
+    async fn among(folders: Vec<PathBuf>) -> Vec<Installation> {
         let mut complete = Vec::new();
-        for bin in places {
+        for bin in folders {
             // Incomplete folders (a client without a server, a removed package) are ignored.
             if let Ok(found) = Installation::at(&bin).await {
                 complete.push(found);

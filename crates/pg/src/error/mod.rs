@@ -1,9 +1,9 @@
 //! Failures, sorted by what a caller may do about them.
 //!
-//! A caller has three questions: may I try again, may it have happened all the same, and what do I tell whom. The variants
-//! of [`Error`] are the answers. [`std::fmt::Display`] names the thing and the fix without a word of the server's own text;
-//! that text is in the source, for operators, and [`Error::client_message`] is what a client may see. No text holds a URL or
-//! a password.
+//! A caller has three questions: may I try again, may it have happened all the same, and what do I tell whom. The
+//! variants of [`Error`] are the answers. [`std::fmt::Display`] names the thing and the fix without a word of the
+//! server's own text; that text is in the source, for operators, and [`Error::client_message`] is what a client may
+//! see. No text holds a URL or a password.
 
 mod connecting;
 pub mod sqlstate;
@@ -13,7 +13,7 @@ use std::fmt;
 
 use sqlx::postgres::{PgDatabaseError, PgSeverity};
 
-use crate::migrate::Refusal;
+use crate::migrate::MigrationError;
 use crate::pool::suspicion;
 use crate::shortage::Shortage;
 use sqlstate::Kind;
@@ -93,8 +93,8 @@ pub enum Error {
     #[error("the database pool is closed")]
     Closed,
 
-    /// The connection broke, or the server ended the session, while a statement or commit was under way: it may or may not
-    /// have happened. Ask before doing it again, unless doing it twice is harmless.
+    /// The connection broke, or the server ended the session, while a statement or commit was under way: it may or may
+    /// not have happened. Ask before doing it again, unless doing it twice is harmless.
     #[error("the connection to the database broke before the answer; the outcome is unknown")]
     Interrupted(#[source] sqlx::Error),
 
@@ -118,19 +118,19 @@ pub enum Error {
         source: sqlx::Error,
     },
 
-    /// A value could not be put into the statement, so nothing was sent: a programming error, or a type that this database
-    /// does not have.
+    /// A value could not be put into the statement, so nothing was sent: a programming error, or a type that this
+    /// database does not have.
     #[error("a value cannot be sent to the database; the program and the schema do not agree")]
     Unsendable(#[source] sqlx::Error),
 
     /// The server answered, and the answer is not what the program expects: a programming error, or a schema changed by
-    /// somebody else. The statement may well have happened; sent again, it would be answered the same way.
+    /// another program. The statement may have taken effect; sent again, it would be answered the same way.
     #[error("the database's answer cannot be read; the program and the schema do not agree")]
     Unreadable(#[source] sqlx::Error),
 
     /// The schema cannot be brought up to date, or is not.
     #[error(transparent)]
-    Migration(#[from] Refusal),
+    Migration(#[from] MigrationError),
 }
 
 impl Error {
@@ -138,7 +138,7 @@ impl Error {
         Error::Config { option: option.into(), reason: reason.into() }
     }
 
-    /// Whether the same call may succeed later without anybody correcting anything.
+    /// Whether the same call may succeed later without a correction.
     pub fn is_transient(&self) -> bool {
         match self {
             Error::Unreachable { .. }
@@ -146,7 +146,7 @@ impl Error {
             | Error::Exhausted
             | Error::Interrupted(_)
             | Error::Transient { .. } => true,
-            Error::Migration(refusal) => refusal.is_transient(),
+            Error::Migration(error) => error.is_transient(),
             _ => false,
         }
     }
@@ -169,13 +169,13 @@ impl Error {
         self.said()?.constraint()
     }
 
-    /// Whether a statement was given up because it waited too long for somebody's lock. It certainly has not happened.
+    /// Whether a statement was given up because it waited too long for a lock. It has not taken effect.
     pub fn is_lock_timeout(&self) -> bool {
         self.sqlstate() == Some("55P03")
     }
 
-    /// Whether a commit was refused for its notifications alone, because somebody listens and does not read: without them it
-    /// may succeed.
+    /// Whether a commit failed only because the notification queue is full: some session listens and does not read.
+    /// Without its notifications the transaction may succeed.
     pub fn is_notification_queue_full(&self) -> bool {
         self.said().is_some_and(|said| said.code() == "54000" && said.routine() == Some(QUEUE_FULL_ROUTINE))
     }
@@ -184,7 +184,7 @@ impl Error {
     pub fn client_message(&self) -> &'static str {
         match self {
             Error::Unreachable { .. } | Error::NoPrimary { .. } | Error::Exhausted | Error::Transient { .. } => {
-                "the database is not available at the moment, nothing was done; try again"
+                "the database is not available, nothing was changed; try again"
             }
             Error::Interrupted(_) => "the connection to the database broke, the outcome is unknown",
             Error::Closed => "the server is stopping",
@@ -203,13 +203,14 @@ impl Error {
             | Error::Interrupted(source)
             | Error::Transient { source, .. }
             | Error::Refused { source, .. } => source.as_database_error()?.try_downcast_ref(),
-            Error::Migration(refusal) => refusal.cause()?.said(),
+            Error::Migration(error) => error.cause()?.said(),
             _ => None,
         }
     }
 }
 
-/// As [`causes`] tells it. The driver's own form has the server's details, and those quote rows: what users have written.
+/// As [`causes`] tells it. The driver's own form has the server's details, and those quote rows: what users have
+/// written.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Error({})", causes(self))
@@ -225,8 +226,8 @@ pub fn causes(error: &(dyn std::error::Error + 'static)) -> String {
     })
 }
 
-/// Sorts an error of a statement or commit that was under way. [`Database::session`](crate::Database::session) sorts those
-/// of getting a connection itself, because only it knows that nothing had been sent.
+/// Sorts an error of a statement or commit that was under way. [`Database::session`](crate::Database::session) sorts
+/// those of getting a connection itself, because only it knows that nothing had been sent.
 impl From<sqlx::Error> for Error {
     fn from(source: sqlx::Error) -> Error {
         tally::counted(Error::sorted(source))
@@ -318,7 +319,8 @@ mod tests {
         assert_eq!(causes(&refused()), "refused");
     }
 
-    /// Which promise each failure of the driver gets: transient, ambiguous. The database's own are tested against a server.
+    /// Which promise each failure of the driver gets: transient, ambiguous. The database's own are tested against a
+    /// server.
     #[test]
     fn driver_errors_are_sorted_by_what_the_caller_may_do() {
         let io = |kind: ErrorKind| sqlx::Error::Io(IoError::from(kind));
@@ -362,7 +364,8 @@ mod tests {
         }
     }
 
-    /// What the driver itself cannot use is corrected by a person; waiting would not help, and its words stay out of it.
+    /// What the driver itself cannot use is corrected by a person; waiting would not help, and its words stay out of
+    /// it.
     #[test]
     fn a_configuration_the_driver_refuses_is_not_an_outage() {
         let error = Error::connecting("h:1", sqlx::Error::Configuration("hunter2".into()));

@@ -1,8 +1,8 @@
-//! What a SQLSTATE means for whoever sent the statement.
+//! What a SQLSTATE means for the sender of the statement.
 //!
-//! A server refuses statements for two kinds of reasons: the statement is wrong, or the moment is. Only the second kind
-//! may be tried again, and among those it matters whether the statement has certainly not happened. This is the one
-//! place that decides; everyone else asks [`crate::Error::is_transient`] and [`crate::Error::is_ambiguous`].
+//! A statement fails for one of two reasons: it is wrong, or the server cannot run it now. Only the second kind
+//! may be tried again, and then it matters whether the statement has certainly not taken effect. Only this module
+//! decides; all other code calls [`crate::Error::is_transient`] and [`crate::Error::is_ambiguous`].
 
 /// What the sender may conclude.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -62,7 +62,7 @@ pub const TABLE: &[Row] = &[
     row("53200", Transient, "the server is out of memory for now"),
     row("53300", Transient, "too many connections; others will end theirs"),
     row("53400", Transient, "a configured limit is reached for now"),
-    // Class 55: somebody else holds it.
+    // Class 55: in use by another session.
     row("55006", Transient, "the object is in use by another session"),
     row("55P03", Transient, "lock_timeout or NOWAIT: another transaction held the lock for too long"),
     // Class 57: an operator, or the server on an operator's behalf, intervened.
@@ -98,7 +98,8 @@ pub fn classify(code: &str) -> Kind {
 mod tests {
     use super::*;
 
-    /// The table is read by people and by `lookup`: codes are well formed, sorted (so none is there twice) and reasoned.
+    /// The table is read by people and by `lookup`: codes are well formed, sorted (so none is there twice) and
+    /// reasoned.
     #[test]
     fn rows_are_well_formed_sorted_and_reasoned() {
         for row in TABLE {
@@ -123,8 +124,8 @@ mod tests {
         }
     }
 
-    /// What restarts, failovers, deadlocks and full pools cause must be worth another attempt, and what can leave a commit
-    /// in doubt must say so. The list repeats the promise, not the table.
+    /// Errors of restarts, failovers, deadlocks and full pools must be worth another attempt, and those that leave the
+    /// result of a commit unknown must be ambiguous. The list repeats the promise, not the table.
     #[test]
     fn operational_trouble_is_never_permanent() {
         for code in ["57P01", "57P02", "57P03", "08006", "08P01", "40003", "08007"] {

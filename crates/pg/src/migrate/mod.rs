@@ -6,8 +6,8 @@
 //!
 //! The dangers are processes that start together, a process that is older than the schema, and a migration that was
 //! edited after it was applied. [`Migrator::run`] works in one transaction under an advisory lock, so one process
-//! applies everything or nothing; the other two cases are rejected ([`Refusal`]). It uses no session state, so it works
-//! through a transaction-mode pooler. If nothing is missing, it takes no lock and runs one query.
+//! applies everything or nothing; the other two cases are rejected ([`MigrationError`]). It uses no session state, so
+//! it works through a transaction-mode pooler. If nothing is missing, it takes no lock and runs one query.
 //!
 //! Rules for the texts:
 //! - They name their objects `{schema}.thing`, and run inside a transaction: no `commit`, no `create index
@@ -19,9 +19,9 @@
 //!   `drop function if exists {schema}.old(arguments);`, permanently.
 //! - A function that is removed from the list stays in the database, because an older process may still call it.
 
+mod error;
 mod ledger;
 mod plan;
-mod refusal;
 
 use std::fmt;
 use std::time::Duration;
@@ -30,8 +30,8 @@ use sqlx::PgConnection;
 
 use crate::retry::{Policy, retry};
 use crate::{Database, Error, Result, Schema};
+pub use error::MigrationError;
 use ledger::Ledger;
-pub use refusal::Refusal;
 
 /// How long to wait for another process that migrates the same schema. Its longest migration may rewrite a table.
 const LOCK_WAIT: Duration = Duration::from_secs(10 * 60);
@@ -130,7 +130,7 @@ impl Migrator {
     /// Applies all missing steps in one transaction. Transient failures are retried.
     ///
     /// # Errors
-    /// [`Error::Migration`] with the [`Refusal`], or a connection error. Nothing was applied.
+    /// [`Error::Migration`] with the [`MigrationError`], or a connection error. Nothing was applied.
     ///
     /// # Cancel safety
     /// Dropping the future rolls back.
@@ -150,12 +150,12 @@ impl Migrator {
     /// Checks that nothing is missing, for processes that may not change the schema. Changes nothing.
     ///
     /// # Errors
-    /// [`Refusal::Behind`] names what is missing; otherwise as [`Migrator::run`].
+    /// [`MigrationError::Behind`] names what is missing; otherwise as [`Migrator::run`].
     pub async fn verify(&self, db: &Database) -> Result<()> {
         let missing = self.plan(db).await?;
         match missing.is_empty() {
             true => Ok(()),
-            false => Err(Refusal::Behind { schema: self.schema.name().into(), missing }.into()),
+            false => Err(MigrationError::Behind { schema: self.schema.name().into(), missing }.into()),
         }
     }
 
@@ -168,7 +168,7 @@ impl Migrator {
         let key = ledger::lock_key(&self.schema).to_string();
         let mut script = self.schema.sql_with(include_str!("dump_head.sql"), &[("key", &key)]).to_string();
         script.push_str(ledger::create_table(&self.schema).as_str());
-        let pending = self.missing(&Ledger::default()).unwrap_or_else(|refusal| panic!("{refusal}"));
+        let pending = self.missing(&Ledger::default()).unwrap_or_else(|error| panic!("{error}"));
         for pending in pending {
             script.push_str(&format!("\n-- {}\n{}", pending.step, pending.sql));
         }
@@ -176,7 +176,7 @@ impl Migrator {
         script
     }
 
-    fn missing(&self, ledger: &Ledger) -> Result<Vec<plan::Pending>, Refusal> {
+    fn missing(&self, ledger: &Ledger) -> Result<Vec<plan::Pending>, MigrationError> {
         plan::missing(&self.schema, &self.components, ledger)
     }
 
@@ -192,7 +192,7 @@ impl Migrator {
         let mut applied = Vec::new();
         for pending in self.missing(&ledger)? {
             if let Err(error) = sqlx::raw_sql(&pending.sql).execute(&mut *transaction).await {
-                return Err(Refusal::Failed { step: pending.step, source: Box::new(error.into()) }.into());
+                return Err(MigrationError::Failed { step: pending.step, source: Box::new(error.into()) }.into());
             }
             tracing::debug!(schema = self.schema.name(), step = %pending.step, "applied");
             applied.push(pending.step);
@@ -214,7 +214,7 @@ impl Migrator {
         );
         match sqlx::raw_sql(&limits).execute(transaction).await.map_err(Error::from) {
             Err(error) if error.sqlstate() == Some("55P03") => {
-                Err(Refusal::Locked { schema: self.schema.name().into(), waited: LOCK_WAIT }.into())
+                Err(MigrationError::Locked { schema: self.schema.name().into(), waited: LOCK_WAIT }.into())
             }
             other => other.map(drop),
         }

@@ -1,7 +1,7 @@
 //! The missing steps, as a pure function of the components and the applied steps.
 
 use super::ledger::{self, Ledger};
-use super::{Component, Refusal, Step};
+use super::{Component, MigrationError, Step};
 use crate::{Schema, Sql};
 
 /// A component with rendered texts.
@@ -57,7 +57,11 @@ impl Rendered {
 }
 
 /// The steps to apply, in order, or why none may be applied.
-pub(super) fn missing(schema: &Schema, components: &[Rendered], ledger: &Ledger) -> Result<Vec<Pending>, Refusal> {
+pub(super) fn missing(
+    schema: &Schema,
+    components: &[Rendered],
+    ledger: &Ledger,
+) -> Result<Vec<Pending>, MigrationError> {
     let mut pending = Vec::new();
     for component in components {
         check(schema, component, ledger)?;
@@ -74,22 +78,24 @@ pub(super) fn missing(schema: &Schema, components: &[Rendered], ledger: &Ledger)
     Ok(pending)
 }
 
-fn check(schema: &Schema, component: &Rendered, ledger: &Ledger) -> Result<(), Refusal> {
+fn check(schema: &Schema, component: &Rendered, ledger: &Ledger) -> Result<(), MigrationError> {
     for (expected, ready) in (1..).zip(&component.migrations) {
         if ready.number != expected {
-            return Err(Refusal::Misnumbered { component: component.name, expected, found: ready.number });
+            return Err(MigrationError::Misnumbered { component: component.name, expected, found: ready.number });
         }
     }
     let known = component.migrations.last().map_or(0, |ready| ready.number);
     let found = ledger.highest(component.name);
     if found > known {
-        return Err(Refusal::Newer { schema: schema.name().into(), component: component.name, found, known });
+        return Err(MigrationError::Newer { schema: schema.name().into(), component: component.name, found, known });
     }
     for ready in component.migrations.iter().filter(|ready| ready.number <= found) {
         match ledger.migration(component.name, ready.number) {
             Some(hash) if hash == ready.hash => {}
-            Some(_) => return Err(Refusal::Changed { schema: schema.name().into(), step: ready.step.clone() }),
-            None => return Err(Refusal::Skipped { schema: schema.name().into(), step: ready.step.clone(), found }),
+            Some(_) => return Err(MigrationError::Changed { schema: schema.name().into(), step: ready.step.clone() }),
+            None => {
+                return Err(MigrationError::Skipped { schema: schema.name().into(), step: ready.step.clone(), found });
+            }
         }
     }
     Ok(())
@@ -149,18 +155,21 @@ mod tests {
     #[test]
     fn mismatches_are_rejected() {
         const EDITED: Migration = Migration { sql: "create table {schema}.one (edited int)", ..ONE };
-        let refusal = |program: &[Rendered], ledger: &Ledger| missing(&schema(), program, ledger).unwrap_err();
+        let error = |program: &[Rendered], ledger: &Ledger| missing(&schema(), program, ledger).unwrap_err();
 
-        let newer = refusal(&rendered(&[ONE], "5"), &applied(&rendered(&[ONE, TWO], "5")));
-        assert!(matches!(newer, Refusal::Newer { found: 2, known: 1, .. }), "{newer}");
-        let changed = refusal(&rendered(&[EDITED], "5"), &applied(&rendered(&[ONE], "5")));
-        assert!(matches!(changed, Refusal::Changed { .. }) && changed.to_string().contains("(one)"), "{changed}");
-        let misnumbered = refusal(&rendered(&[TWO], "5"), &Ledger::default());
-        assert!(matches!(misnumbered, Refusal::Misnumbered { expected: 1, found: 2, .. }), "{misnumbered}");
+        let newer = error(&rendered(&[ONE], "5"), &applied(&rendered(&[ONE, TWO], "5")));
+        assert!(matches!(newer, MigrationError::Newer { found: 2, known: 1, .. }), "{newer}");
+        let changed = error(&rendered(&[EDITED], "5"), &applied(&rendered(&[ONE], "5")));
+        assert!(
+            matches!(changed, MigrationError::Changed { .. }) && changed.to_string().contains("(one)"),
+            "{changed}"
+        );
+        let misnumbered = error(&rendered(&[TWO], "5"), &Ledger::default());
+        assert!(matches!(misnumbered, MigrationError::Misnumbered { expected: 1, found: 2, .. }), "{misnumbered}");
         let mut holed = Ledger::default();
         holed.note_migration("c".into(), 2, ledger::hash(TWO.sql));
-        let skipped = refusal(&rendered(&[ONE, TWO], "5"), &holed);
-        assert!(matches!(skipped, Refusal::Skipped { found: 2, .. }), "{skipped}");
+        let skipped = error(&rendered(&[ONE, TWO], "5"), &holed);
+        assert!(matches!(skipped, MigrationError::Skipped { found: 2, .. }), "{skipped}");
     }
 
     /// Applied steps of unknown components are ignored: they belong to another program.

@@ -166,7 +166,7 @@ impl Database {
                 let mut has_moved = false;
                 if last.is_transient() {
                     match route.scout().await {
-                        Ok(place) => has_moved = place != aimed_at,
+                        Ok(route) => has_moved = route != aimed_at,
                         Err(error) => last = error,
                     }
                 }

@@ -31,29 +31,29 @@ static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 static INTERRUPTED: LastReport = LastReport::never();
 static OUTDATED: LastReport = LastReport::never();
 
-static NEWS: Notify = Notify::const_new();
+static REPORTED: Notify = Notify::const_new();
 
 /// Reports that a connection was found dead, or that no server answered.
 pub(crate) fn interrupted() {
     INTERRUPTED.report(now(), Duration::ZERO);
-    NEWS.notify_waiters();
+    REPORTED.notify_waiters();
 }
 
 /// Reports that acquiring a connection timed out. The cause may be load, so it triggers no pings, which would add to
 /// it.
 pub(crate) fn exhausted() {
-    NEWS.notify_waiters();
+    REPORTED.notify_waiters();
 }
 
 /// Reports a connection that works but whose server has become read-only or whose statements are outdated.
 pub(crate) fn outdated() {
     OUTDATED.report(now(), OUTDATED_AT_MOST_EVERY);
-    NEWS.notify_waiters();
+    REPORTED.notify_waiters();
 }
 
 /// The next report of any kind, including those made between this call and the await.
 pub(super) fn next_report() -> Notified<'static> {
-    NEWS.notified()
+    REPORTED.notified()
 }
 
 /// Whether a connection that has been idle for `idle_for` should be pinged before it is used.

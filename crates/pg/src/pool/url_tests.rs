@@ -6,7 +6,7 @@ fn address(url: &str) -> Address {
     Address::parse("url", url).unwrap_or_else(|error| panic!("{url}: {error}"))
 }
 
-fn refusal(url: &str) -> String {
+fn rejection(url: &str) -> String {
     Address::parse("url", url).err().unwrap_or_else(|| panic!("{url} was accepted")).to_string()
 }
 
@@ -74,11 +74,11 @@ fn mistakes_are_named() {
         ("postgres://u:%ff@h/db", "password"),
         ("postgres://u:%00@h/db", "password"),
     ] {
-        let error = refusal(url);
+        let error = rejection(url);
         assert!(error.starts_with("option `url`: ") && error.contains(part), "{url}: {error}");
     }
     let many = vec!["h"; 17].join(",");
-    assert!(refusal(&format!("postgres://{many}/db")).contains("17 hosts"));
+    assert!(rejection(&format!("postgres://{many}/db")).contains("17 hosts"));
 }
 
 /// A password that should have been encoded must not come back in the error it causes, wherever it was cut.

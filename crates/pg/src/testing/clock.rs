@@ -39,8 +39,8 @@ impl WrongClock {
         Ok(compiling.wait().await?.success())
     }
 
-    /// The environment of a process whose clock is ahead by `seconds`, or behind if negative.
-    pub fn ahead(&self, seconds: i64) -> [(&'static str, OsString); 2] {
+    /// The environment of a process whose clock is `seconds` fast, or slow if negative.
+    pub fn shifted_by(&self, seconds: i64) -> [(&'static str, OsString); 2] {
         [("LD_PRELOAD", self.0.clone().into()), ("CLOCK_SKEW", seconds.to_string().into())]
     }
 }
@@ -63,7 +63,7 @@ mod tests {
         const HOUR: i64 = 3_600;
         let Some(clock) = WrongClock::compile().await else { return };
         let mut date = Command::new("date");
-        date.arg("+%s").envs(clock.ahead(HOUR));
+        date.arg("+%s").envs(clock.shifted_by(HOUR));
         let said = String::from_utf8(date.output().await.expect("date runs").stdout).expect("digits");
         let said: i64 = said.trim().parse().expect("seconds");
         let here = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs() as i64;

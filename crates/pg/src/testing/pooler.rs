@@ -12,7 +12,7 @@ use super::server::Folder;
 use super::{TestDb, address, skip};
 
 /// Folders where packages install it; the `PATH` of an ordinary user often lacks `sbin`.
-const PLACES: [&str; 4] = ["/usr/bin", "/usr/sbin", "/usr/local/bin", "/opt/homebrew/bin"];
+const FOLDERS: [&str; 4] = ["/usr/bin", "/usr/sbin", "/usr/local/bin", "/opt/homebrew/bin"];
 
 /// Few, so that clients change server connections often.
 const SERVER_CONNECTIONS: u32 = 3;
@@ -86,8 +86,8 @@ impl Drop for Pooler {
 
 fn find() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let places = std::env::split_paths(&path).chain(PLACES.iter().map(PathBuf::from));
-    places.map(|place| place.join("pgbouncer")).find(|program| program.is_file())
+    let folders = std::env::split_paths(&path).chain(FOLDERS.iter().map(PathBuf::from));
+    folders.map(|folder| folder.join("pgbouncer")).find(|program| program.is_file())
 }
 
 /// The login that clients use and that the pooler uses on the server.

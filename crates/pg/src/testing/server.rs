@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! <folder in memory, or temporary folder>/reveille-test-<uid>-<version>-<hash of the workspace>/
-//!     in-use      held, shared, by every process that uses a server here; alone by whoever stops them all
-//!     lock        held while somebody starts the server
-//!     download    held while somebody downloads PostgreSQL
+//!     in-use      held, shared, by every process that uses a server here; exclusively by the process that stops them all
+//!     lock        held while a process starts the server
+//!     download    held while a process downloads PostgreSQL
 //!     heartbeat   touched at every use; its age stops the server
 //!     workspace   whose tests these are, for scripts/test-server.sh
 //!     url         of the running server, readable by its owner only
@@ -43,7 +43,7 @@ const HEARTBEAT_EVERY: Duration = Duration::from_secs(60);
 /// Enough for a dozen tests at once with several pools each.
 const MAX_CONNECTIONS: u32 = 400;
 
-/// Statements of every test are told apart by the schema in their text; an evicted one would be a miscount.
+/// Statements of every test are identified by the schema in their text; an evicted one would be a miscount.
 const MAX_STATEMENTS: u32 = 50_000;
 
 /// The file system in memory that Linux has.
@@ -127,7 +127,7 @@ impl Folder {
             let locked = open_or_create(&path).and_then(|file| file.lock_shared().map(|()| file));
             let same = |file: &File| Some((file.metadata().ok()?.ino(), fs::metadata(&path).ok()?.ino()));
             match locked {
-                // Whoever stops the servers removes the folder, and this file with it.
+                // The process that stops the servers removes the folder, and this file with it.
                 Ok(file) if same(&file).is_some_and(|(held, there)| held == there) => *used = Some(file),
                 Ok(_) => {}
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
@@ -163,7 +163,7 @@ impl Folder {
         taken.and(opened).unwrap_or_else(|error| panic!("could not take {}: {error}", self.root.display()));
     }
 
-    /// Waits until nobody else holds a lock of this folder: `lock` to start a server, `download` to get PostgreSQL.
+    /// Waits for a lock of this folder: `lock` to start a server, `download` to get PostgreSQL.
     pub(super) async fn lock(&self, name: &str) -> File {
         let path = self.root.join(name);
         let locked = tokio::task::spawn_blocking(move || {
@@ -204,7 +204,7 @@ impl Folder {
         let mut settings = Settings::new(home);
         settings.installation = Some(installation().await);
         settings.database = "test".to_owned();
-        // Half of a test's time would be waiting for the disk, for data that nobody reads again.
+        // Waiting for the disk would take half of a test's time, and the data is never read again.
         settings.durable = false;
         let extra = [
             ("max_connections", MAX_CONNECTIONS.to_string()),
@@ -267,7 +267,7 @@ impl Folder {
         }
     }
 
-    /// Starts the process that stops the server when nobody has used it for a while.
+    /// Starts the process that stops the server when it has not been used for a while.
     async fn watch(&self) {
         self.write(&self.root.join("workspace"), workspace());
         let mut command = Command::new("sh");
@@ -363,8 +363,8 @@ fn key() -> String {
 mod tests {
     use super::*;
 
-    /// Anybody can make a folder of a name that can be guessed: it must not be used.
-    /// A folder that others can enter, one of another user, a link to a good one, and the good one.
+    /// Another user can create a folder whose name can be guessed: it must not be used.
+    /// Checks a folder that others can enter, one of another user, a link to a good one, and the good one.
     #[test]
     fn a_folder_that_others_could_have_made_is_refused() {
         let name = embedded::random_hex(6).expect("chance");

@@ -70,7 +70,7 @@ impl PrivateCluster {
         pool.close().await;
     }
 
-    /// Moves the write-ahead log to a disk. The server is stopped for a moment.
+    /// Moves the write-ahead log to a disk. Stops the server and starts it again.
     pub async fn put_wal_on(&self, disk: &SmallDisk) {
         self.stop().await.expect("stop the server");
         let (from, to) = (self.pgdata().join("pg_wal"), disk.path().join("pg_wal"));

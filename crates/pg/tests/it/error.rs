@@ -1,4 +1,4 @@
-//! What real servers say, and how it is sorted.
+//! How the errors of a real server are classified.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -66,7 +66,8 @@ async fn a_lock_timeout_is_transient() -> Result<()> {
     Ok(())
 }
 
-/// Two serializable transactions that each read what the other writes cannot both commit; the loser may try again.
+/// Two serializable transactions that each read what the other writes cannot both commit; the one that fails may try
+/// again.
 #[tokio::test]
 async fn a_serialization_failure_is_transient() -> Result<()> {
     let db = TestDb::new().await;
@@ -86,7 +87,8 @@ async fn a_serialization_failure_is_transient() -> Result<()> {
     Ok(())
 }
 
-/// A statement cancelled by `statement_timeout` was rolled back; whether to go on is for the retry loop's time limit to say.
+/// A statement cancelled by `statement_timeout` was rolled back; the retry loop's time limit decides about another
+/// attempt.
 #[tokio::test]
 async fn a_statement_timeout_is_transient() -> Result<()> {
     let db = TestDb::new().await;
@@ -114,7 +116,7 @@ async fn a_violated_constraint_is_permanent_and_named() -> Result<()> {
     Ok(())
 }
 
-/// A session ended from outside leaves its statement in doubt. One session ends another that is busy.
+/// A session ended from outside leaves the result of its statement unknown. One session ends another that is busy.
 #[tokio::test]
 async fn a_terminated_session_is_ambiguous() -> Result<()> {
     let db = TestDb::new().await;
@@ -137,8 +139,8 @@ async fn a_terminated_session_is_ambiguous() -> Result<()> {
     Ok(())
 }
 
-/// Writing on a read-only server is transient, and the connection that leads there is not used for long: trying again soon
-/// meets another one. A read-only transaction stands in for a standby; the server reports both alike.
+/// Writing on a read-only server is transient, and its connection is not used for long: the next attempt soon gets
+/// another one. A read-only transaction stands in for a standby; the server reports both alike.
 #[tokio::test]
 async fn a_read_only_connection_is_replaced() -> Result<()> {
     let db = TestDb::new().await;
@@ -160,8 +162,8 @@ async fn a_read_only_connection_is_replaced() -> Result<()> {
     Ok(())
 }
 
-/// A migration by another process changes a table under a prepared statement. The statement fails as transient, and trying
-/// again soon meets a new connection, which prepares it anew.
+/// A migration by another process changes a table under a prepared statement. The statement fails as transient, and the
+/// next attempt gets a new connection, which prepares it anew.
 #[tokio::test]
 async fn a_statement_outdated_by_a_migration_is_transient() -> Result<()> {
     let db = TestDb::new().await;
@@ -186,12 +188,13 @@ async fn a_statement_outdated_by_a_migration_is_transient() -> Result<()> {
     Ok(())
 }
 
-/// Nobody listening must be said at once, with the address, as transient and certainly not done. The port was free just now.
+/// A port without a listener is reported at once, with the address, as transient and not ambiguous.
+/// The port was free just now.
 #[tokio::test]
 async fn a_server_that_is_not_there_is_named() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let url = format!("postgres://somebody:hunter2@127.0.0.1:{port}/db");
-    let error = Database::connect(&url, Options::default()).await.expect_err("nobody listens");
+    let url = format!("postgres://user:hunter2@127.0.0.1:{port}/db");
+    let error = Database::connect(&url, Options::default()).await.expect_err("no listener");
     assert!(matches!(error, Error::Unreachable { .. }), "{error:?}");
     assert!(error.is_transient() && !error.is_ambiguous());
     assert!(error.to_string().contains(&format!("127.0.0.1:{port}")), "{error}");
@@ -257,8 +260,8 @@ async fn a_transaction_ended_for_idling_is_transient() -> Result<()> {
     Ok(())
 }
 
-/// An answer that cannot be read says nothing about what happened; a value that cannot be sent says that nothing did.
-/// An insert whose answer is read as a number it is not, and one of a type that the database does not have; then counted.
+/// An answer that cannot be read is ambiguous; a value that cannot be sent is not, because nothing was executed.
+/// Reads the answer of an insert as another type, inserts a value of a type that the database lacks, then counts rows.
 #[tokio::test]
 async fn an_unreadable_answer_is_ambiguous_and_an_unsendable_value_is_not() -> Result<()> {
     struct Foreign;

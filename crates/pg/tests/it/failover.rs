@@ -28,7 +28,7 @@ fn both(first: &PrivateCluster, second: &PrivateCluster) -> String {
     first.url().replacen(&own, &format!("{own},127.0.0.1:{}", second.port()), 1)
 }
 
-/// After a crash every idle connection is dead. The first statement fails as in doubt, and nobody else notices.
+/// After a crash every idle connection is dead. The first statement fails as ambiguous, and all later ones succeed.
 #[tokio::test]
 async fn a_restart_costs_one_attempt() -> Result<()> {
     let Some(server) = PrivateCluster::start().await else { return Ok(()) };
@@ -69,8 +69,8 @@ async fn a_call_outlives_a_restart() -> Result<()> {
     Ok(())
 }
 
-/// A standby in the list is passed over wherever it stands, by the first look and by a pool that did not look; asked for
-/// any server, the first will do.
+/// A standby in the list is passed over in any position, by a connection that checks the hosts first and by a pool that
+/// does not; for a pool that accepts any server the first host is enough.
 #[tokio::test]
 async fn a_standby_is_passed_over() -> Result<()> {
     let Some(primary) = PrivateCluster::start().await else { return Ok(()) };
@@ -97,7 +97,7 @@ async fn a_standby_is_passed_over() -> Result<()> {
     Ok(())
 }
 
-/// What measures time: nothing else runs beside these.
+/// Tests that measure time: no other test runs at the same time.
 mod alone {
     use super::*;
 
@@ -125,8 +125,8 @@ mod alone {
         Ok(())
     }
 
-    /// A host that accepts and then says nothing, as behind a broken firewall, holds nobody up for longer than `connect_timeout`.
-    /// A listener that nobody accepts from stands in for it.
+    /// A host that accepts connections and never answers, as behind a broken firewall, delays a connection by no more
+    /// than `connect_timeout`. A listener that never accepts stands in for it.
     #[tokio::test]
     async fn a_silent_first_host_is_passed_over() -> Result<()> {
         let db = TestDb::new().await;

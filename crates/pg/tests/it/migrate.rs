@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reveille_pg::migrate::{Component, Function, Migration, Migrator, Refusal, Step};
+use reveille_pg::migrate::{Component, Function, Migration, MigrationError, Migrator, Step};
 use reveille_pg::testing::TestDb;
 use reveille_pg::{Database, Error, Options, Result};
 
@@ -38,9 +38,9 @@ fn all_steps() -> Vec<Step> {
     ]
 }
 
-fn refusal(result: Result<impl std::fmt::Debug>) -> Refusal {
+fn migration_error(result: Result<impl std::fmt::Debug>) -> MigrationError {
     match result.expect_err("must be refused") {
-        Error::Migration(refusal) => refusal,
+        Error::Migration(error) => error,
         other => panic!("{other:?}"),
     }
 }
@@ -49,7 +49,7 @@ async fn jobs(db: &TestDb) -> Result<i64> {
     Ok(sqlx::query_scalar(db.schema().sql("select {schema}.count_jobs()")).fetch_one(db.database().pool()).await?)
 }
 
-/// What the schema looks like: its columns, indexes and functions and what was written down, without its name and times.
+/// A description of the schema: columns, indexes, functions and applied steps, without names of schemas and times.
 async fn picture(db: &TestDb) -> Result<Vec<String>> {
     let sql = db.schema().sql(
         "select format('%s.%s %s %s', table_name, column_name, data_type, column_default)
@@ -83,9 +83,9 @@ async fn a_schema_is_brought_up_to_date_once() -> Result<()> {
 }
 
 /// Ten processes that start together must all succeed, and each step is applied by one of them. Ten pools stand in for
-/// them: nothing else is shared. They connect first, so that they begin at the same moment.
+/// them: nothing else is shared. They connect first, so that they begin at the same time.
 #[tokio::test(flavor = "multi_thread")]
-async fn ten_may_migrate_together() -> Result<()> {
+async fn ten_processes_migrate_together() -> Result<()> {
     let db = TestDb::new().await;
     let ready = std::sync::Arc::new(tokio::sync::Barrier::new(10));
     let mut runs = tokio::task::JoinSet::new();
@@ -132,21 +132,24 @@ async fn a_newer_schema_is_refused() -> Result<()> {
     let db = TestDb::new().await;
     migrator(&db, &[ONE, TWO], 0).run(db.database()).await?;
     let older = migrator(&db, &[ONE], 7);
-    let refused = refusal(older.run(db.database()).await);
-    assert!(matches!(refused, Refusal::Newer { found: 2, known: 1, component: "test", .. }), "{refused}");
-    assert!(matches!(refusal(older.verify(db.database()).await), Refusal::Newer { .. }));
+    let refused = migration_error(older.run(db.database()).await);
+    assert!(matches!(refused, MigrationError::Newer { found: 2, known: 1, component: "test", .. }), "{refused}");
+    assert!(matches!(migration_error(older.verify(db.database()).await), MigrationError::Newer { .. }));
     assert_eq!(jobs(&db).await?, 0, "its function is not applied either");
     Ok(())
 }
 
-/// History that was edited after it had been applied must be found, and nothing else applied on top of it.
+/// A migration that was edited after it had been applied is detected, and no further step is applied.
 #[tokio::test]
 async fn a_changed_migration_is_refused() -> Result<()> {
     const EDITED: Migration = Migration { sql: "create table {schema}.job (id bigint primary key)", ..ONE };
     let db = TestDb::new().await;
     migrator(&db, &[ONE], 0).run(db.database()).await?;
-    let refused = refusal(migrator(&db, &[EDITED, TWO], 0).run(db.database()).await);
-    assert!(matches!(&refused, Refusal::Changed { step, .. } if step.to_string().contains("create jobs")), "{refused}");
+    let refused = migration_error(migrator(&db, &[EDITED, TWO], 0).run(db.database()).await);
+    assert!(
+        matches!(&refused, MigrationError::Changed { step, .. } if step.to_string().contains("create jobs")),
+        "{refused}"
+    );
     Ok(())
 }
 
@@ -190,14 +193,14 @@ async fn the_dump_equals_a_run() -> Result<()> {
     Ok(())
 }
 
-/// A dry run tells everything and changes nothing, not even on an empty database; verifying names what is missing.
+/// A dry run reports every step and changes nothing, not even on an empty database; verifying names what is missing.
 #[tokio::test]
 async fn a_dry_run_changes_nothing() -> Result<()> {
     let db = TestDb::new().await;
     let migrator = migrator(&db, &[ONE, TWO], 0);
     assert_eq!(migrator.plan(db.database()).await?, all_steps());
-    let refused = refusal(migrator.verify(db.database()).await);
-    assert!(matches!(&refused, Refusal::Behind { missing, .. } if *missing == all_steps()), "{refused}");
+    let refused = migration_error(migrator.verify(db.database()).await);
+    assert!(matches!(&refused, MigrationError::Behind { missing, .. } if *missing == all_steps()), "{refused}");
     let sql = "select count(*) from pg_class c join pg_namespace n on n.oid = relnamespace where nspname = $1";
     let tables: i64 = sqlx::query_scalar(sql).bind(db.schema().name()).fetch_one(db.database().pool()).await?;
     assert_eq!(tables, 0);
@@ -217,13 +220,13 @@ async fn a_failing_step_changes_nothing() -> Result<()> {
     Ok(())
 }
 
-/// How often a test asks the server for something that nobody announces.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// How often a test asks the server for a change that is not announced.
+const POLL_EVERY: Duration = Duration::from_millis(20);
 
-/// A table in use makes a migration give way and try again, rather than hold up everybody behind it. A reader keeps the
-/// table until the migration has waited for it and given way: a migration that only waits would never end.
+/// A migration that waits for a table gives way and tries again, rather than delay every statement queued behind it. A
+/// reader keeps the table until the migration has given way once: a migration that only waits would never end.
 #[tokio::test]
-async fn a_table_in_use_is_waited_for_in_turns() -> Result<()> {
+async fn a_migration_gives_way_while_it_waits_for_a_table() -> Result<()> {
     let db = TestDb::new().await;
     migrator(&db, &[ONE], 0).run(db.database()).await?;
     let mut reader = db.database().begin().await?;
@@ -233,7 +236,7 @@ async fn a_table_in_use_is_waited_for_in_turns() -> Result<()> {
         let table = db.schema().sql("{schema}.job").to_string();
         for is_waiting in [true, false] {
             while sqlx::query(sql).bind(&table).fetch_optional(db.database().pool()).await?.is_some() != is_waiting {
-                tokio::time::sleep(LOOK_EVERY).await;
+                tokio::time::sleep(POLL_EVERY).await;
             }
         }
         reader.rollback().await
@@ -245,8 +248,8 @@ async fn a_table_in_use_is_waited_for_in_turns() -> Result<()> {
     Ok(())
 }
 
-/// The pool's own limits are for ordinary statements. A migration that takes longer is not cut, and neither are those who
-/// wait for it to end.
+/// The pool's own limits are for ordinary statements. A long migration is not cut off, and neither are processes that
+/// wait for its end.
 #[tokio::test]
 async fn a_long_migration_is_neither_cut_nor_refused() -> Result<()> {
     const LONG: Migration = Migration { number: 2, name: "take long", sql: "select pg_sleep(0.6)" };
@@ -260,7 +263,7 @@ async fn a_long_migration_is_neither_cut_nor_refused() -> Result<()> {
     Ok(())
 }
 
-/// A start with nothing to do must not disturb anybody: one query, no lock, nothing written. Counted by role.
+/// A start with nothing to do must not disturb other sessions: one query, no lock, nothing written. Counted by role.
 #[tokio::test]
 async fn a_run_with_nothing_to_do_is_one_query() -> Result<()> {
     let db = TestDb::new().await;

@@ -32,8 +32,8 @@ async fn options_reach_the_server() -> Result<()> {
     session.finish().await
 }
 
-/// Our own sessions are read committed whatever the URL says; in the application's pool that is not ours to change, but our
-/// transactions are. The URL sets another default.
+/// Sessions of this library are read committed whatever the URL says; in the application's pool only its transactions
+/// are. The URL sets another default.
 #[tokio::test]
 async fn the_isolation_is_stated_and_not_left_to_defaults() -> Result<()> {
     let db = TestDb::new().await;
@@ -48,7 +48,7 @@ async fn the_isolation_is_stated_and_not_left_to_defaults() -> Result<()> {
     Ok(())
 }
 
-/// A name in the URL was put there for this deployment and goes before the program's own.
+/// A name in the URL was put there for this deployment and overrides the program's own.
 #[tokio::test]
 async fn a_name_in_the_url_wins() -> Result<()> {
     let db = TestDb::new().await;
@@ -59,7 +59,8 @@ async fn a_name_in_the_url_wins() -> Result<()> {
     Ok(())
 }
 
-/// A pool that is all in use says so within its time, as transient, and works again when a connection comes back.
+/// A pool without a free connection reports that within its timeout, as transient, and works again when a connection
+/// comes back.
 #[tokio::test]
 async fn an_exhausted_pool_is_transient() -> Result<()> {
     let db = TestDb::new().await;
@@ -75,9 +76,8 @@ async fn an_exhausted_pool_is_transient() -> Result<()> {
     Ok(())
 }
 
-/// A pool whose server cannot be reached must say that, and not that its connections are in use.
-/// A port that nothing listens on, by a proxy that refuses; then one that accepts connections and never answers. The pool would have
-/// room for more connections.
+/// A pool whose server cannot be reached must report that, and not that its connections are in use.
+/// A proxy refuses connections; then it accepts them and never answers. The pool could open more connections.
 #[tokio::test]
 async fn an_unreachable_server_is_not_an_exhausted_pool() -> Result<()> {
     let db = TestDb::new().await;
@@ -86,7 +86,7 @@ async fn an_unreachable_server_is_not_an_exhausted_pool() -> Result<()> {
     for (mode, reason) in [(Mode::Refuse, "nothing listens there"), (Mode::Swallow, "no answer in time")] {
         proxy.set(mode).await;
         let database = Database::connect_lazy(proxy.url(), options())?;
-        // Twice in a row: the second answer is remembered, and is the same.
+        // Twice in a row: the second answer is cached, and is the same.
         for _ in 0..2 {
             let error = database.session().await.expect_err("unreachable");
             assert!(matches!(error, Error::Unreachable { .. }) && error.is_transient(), "{error:?}");
@@ -100,7 +100,7 @@ async fn an_unreachable_server_is_not_an_exhausted_pool() -> Result<()> {
     Ok(())
 }
 
-/// A restart kills all idle connections. The first statement after it fails, as in doubt; then the others are found out
+/// A restart kills all idle connections. The first statement after it fails, as ambiguous; then the others are tested
 /// before they are used, so the second attempt succeeds. All sessions of a full pool are ended while they are idle.
 #[tokio::test]
 async fn idle_connections_that_died_cost_one_attempt() -> Result<()> {
@@ -131,8 +131,8 @@ async fn idle_connections_that_died_cost_one_attempt() -> Result<()> {
     Ok(())
 }
 
-/// A dedicated connection finds its way although no session ever helps it: its first failure is a report, and the report
-/// sends somebody to look.
+/// A dedicated connection passes over a dead host by itself, without help of a session: its first failure is a report,
+/// and the report starts a search for a live host.
 #[tokio::test]
 async fn a_dedicated_connection_passes_over_a_dead_host_too() -> Result<()> {
     let db = TestDb::new().await;
@@ -154,10 +154,10 @@ fn with_dead_host_first(url: &str) -> String {
 #[tokio::test]
 async fn a_dedicated_connection_is_one_with_its_own_settings() -> Result<()> {
     let db = TestDb::new().await;
-    let pool = db.database().dedicated("ringer", &[("synchronous_commit", "off"), ("statement_timeout", "7s")])?;
+    let pool = db.database().dedicated("notifier", &[("synchronous_commit", "off"), ("statement_timeout", "7s")])?;
     assert_eq!(pool.size(), 0, "it is lazy");
     let mut connection = pool.acquire().await?;
-    assert_eq!(text(&mut connection, "show application_name").await?, "ringer");
+    assert_eq!(text(&mut connection, "show application_name").await?, "notifier");
     assert_eq!(text(&mut connection, "show synchronous_commit").await?, "off");
     assert_eq!(text(&mut connection, "show statement_timeout").await?, "7s");
     assert_eq!(text(&mut connection, "show lock_timeout").await?, "10s");
@@ -165,9 +165,9 @@ async fn a_dedicated_connection_is_one_with_its_own_settings() -> Result<()> {
     Ok(())
 }
 
-/// With a pooler in between and no way around it there is no listening, and asking for it names the option that helps.
+/// With a pooler in between and no way around it LISTEN is not possible, and the error names the option that helps.
 #[tokio::test]
-async fn a_pooler_without_a_direct_url_cannot_listen() -> Result<()> {
+async fn listen_needs_a_direct_url_beside_a_pooler() -> Result<()> {
     let db = TestDb::new().await;
     let only_pooler = Database::connect_lazy(db.url(), Options::default().pooler(true))?;
     assert!(!only_pooler.can_listen());
@@ -185,8 +185,8 @@ async fn a_pooler_without_a_direct_url_cannot_listen() -> Result<()> {
     Ok(())
 }
 
-/// Through a pooler a session is one transaction: finished it is there, dropped it is not, and a failure inside is not
-/// reported as a success at the end. The option alone decides, so no pooler is needed to see it.
+/// Through a pooler a session is one transaction: finished, it is committed; dropped, it is rolled back; and a failure
+/// inside it is not reported as success at the end. Only the option decides, so the test needs no pooler.
 #[tokio::test]
 async fn a_pooled_session_is_one_transaction() -> Result<()> {
     let db = TestDb::new().await;
@@ -233,7 +233,8 @@ async fn the_applications_own_pool_is_used_as_it_is() -> Result<()> {
     session.finish().await
 }
 
-/// One host costs nothing extra: opening a pool and using it sends the caller's statement and no other. Counted by role.
+/// A single host needs no extra statement: opening a pool and using it sends the caller's statement and no other.
+/// Counted by role.
 #[tokio::test]
 async fn a_single_host_costs_no_extra_statement() -> Result<()> {
     let db = TestDb::new().await;
@@ -247,7 +248,7 @@ async fn a_single_host_costs_no_extra_statement() -> Result<()> {
     Ok(())
 }
 
-/// What measures time: nothing else runs beside these.
+/// Tests that measure time: no other test runs at the same time.
 mod alone {
     use super::*;
 
@@ -261,15 +262,15 @@ mod alone {
         assert_eq!(text(&mut *database.session().await?, "select 'alive'").await?, "alive");
         assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
 
-        // Without a first look the session itself has to find out.
+        // If the hosts are not checked first, the session finds out.
         let lazy = Database::connect_lazy(&url, Options::default())?;
         assert_eq!(text(&mut *lazy.session().await?, "select 'alive'").await?, "alive");
         assert!(started.elapsed() < Duration::from_secs(6), "{:?}", started.elapsed());
         Ok(())
     }
 
-    /// A network that goes silent must not use up the pool. The only connection is in the middle of a statement when it does; its
-    /// caller gives up, and when the network is back the pool opens another one, long before the system gives up on the old.
+    /// A network without answers must not use up the pool. The only connection is in the middle of a statement; its
+    /// caller gives up, and when the network is back the pool opens another one, long before TCP gives up on the old.
     #[tokio::test]
     async fn a_connection_lost_in_silence_is_given_up() -> Result<()> {
         let db = TestDb::new().await;
@@ -283,7 +284,7 @@ mod alone {
         let error = Error::from(sqlx::Error::Io(std::io::Error::new(std::io::ErrorKind::TimedOut, gave_up)));
         assert!(error.is_transient() && error.is_ambiguous(), "{error:?}");
         drop(session);
-        // The old connection stays silent for good; only new ones pass.
+        // The old connection never answers; only new ones pass.
         let started = Instant::now();
         while database.pool().size() > 0 {
             assert!(started.elapsed() < Duration::from_secs(8), "the connection still counts as in use");

@@ -43,8 +43,8 @@ async fn migrations_work_through_a_pooler() -> Result<()> {
     migrator(&db).verify(db.database()).await
 }
 
-/// Statements with parameters must meet the server that prepared them, under names that nobody else has used there. Many
-/// sessions of several pools change servers all the time, with different statements under the same names.
+/// Statements with parameters must reach the server that prepared them, under names that no other session has used
+/// there. Many sessions of several pools change servers all the time, with different statements under the same names.
 #[tokio::test(flavor = "multi_thread")]
 async fn statements_with_parameters_work_through_a_pooler() -> Result<()> {
     const POOLS: usize = 4;
@@ -86,7 +86,7 @@ async fn statements_with_parameters_work_through_a_pooler() -> Result<()> {
     Ok(())
 }
 
-/// Connecting says at once that the server is there, and the direct URL beside it is for listening.
+/// Connecting checks at once that the server answers; the direct URL is used for LISTEN.
 #[tokio::test]
 async fn a_pooler_and_a_direct_url_go_together() -> Result<()> {
     let db = TestDb::new().await;
@@ -103,7 +103,7 @@ async fn a_pooler_and_a_direct_url_go_together() -> Result<()> {
     Ok(())
 }
 
-/// A pooler that nobody mentioned is recognised by its refusal of server settings, and the error names the option.
+/// A pooler that is not configured is recognised because it rejects server settings, and the error names the option.
 #[tokio::test]
 async fn a_pooler_that_was_not_mentioned_is_recognised() {
     let db = TestDb::new().await;
@@ -112,8 +112,8 @@ async fn a_pooler_that_was_not_mentioned_is_recognised() {
     assert!(error.to_string().contains("`pooler`") && !error.is_transient(), "{error:?}");
 }
 
-/// The application's own pool may keep prepared statements although it leads through a pooler. They are forgotten before each
-/// session, so that none is expected on a server that does not have it.
+/// The application's own pool may keep prepared statements although it connects through a pooler. They are discarded
+/// before each session, so that none is expected on a server that does not have it.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_applications_own_pool_works_through_a_pooler() -> Result<()> {
     let db = TestDb::new().await;

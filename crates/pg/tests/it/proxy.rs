@@ -1,4 +1,4 @@
-//! A proxy that misbehaves on request.
+//! The proxy that causes network faults.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use reveille_pg::testing::{Mode, PrivateCluster, Proxy, TestDb};
 use sqlx::{Connection as _, PgConnection};
 use tokio::time::timeout;
 
-/// Long enough that a reply would have come.
+/// Longer than a reply takes.
 const A_WHILE: Duration = Duration::from_millis(300);
 
 async fn connect(proxy: &Proxy) -> sqlx::Result<PgConnection> {
@@ -25,15 +25,16 @@ async fn with_table() -> TestDb {
     db
 }
 
-/// Nothing is changed on the way, and connections are counted.
-/// Sends and reads back more than one chunk, then leaves.
+/// The proxy changes nothing by default, and counts connections.
+/// Sends and reads back more than one chunk, then disconnects.
 #[tokio::test]
 async fn a_passing_proxy_carries_everything() {
     let db = TestDb::new().await;
     let proxy = Proxy::start(&db).await;
     let mut connection = connect(&proxy).await.expect("connect");
     let large = "x".repeat(1 << 20);
-    let back: String = sqlx::query_scalar("select $1").bind(&large).fetch_one(&mut connection).await.expect("echo");
+    let back: String =
+        sqlx::query_scalar("select $1").bind(&large).fetch_one(&mut connection).await.expect("the value again");
     assert_eq!(back, large);
     assert_eq!(proxy.connections(), 1);
     connection.close().await.expect("close");
@@ -58,7 +59,7 @@ async fn a_refusing_proxy_refuses_new_connections_only() {
     connect(&proxy).await.expect("connect again");
 }
 
-/// A half-open connection answers nothing and does not end; it stays dead when the network is well again.
+/// A half-open connection answers nothing and does not end; it stays dead when the network works again.
 /// Asks on a connection that was open before, on a new one, and after the mode is back.
 #[tokio::test]
 async fn a_swallowing_proxy_makes_connections_half_open_for_ever() {
@@ -74,7 +75,7 @@ async fn a_swallowing_proxy_makes_connections_half_open_for_ever() {
 }
 
 /// A cut ends open connections at once and leaves the mode alone.
-/// Pings on the one that was cut and on a new one.
+/// Pings on the connection that was cut and on a new one.
 #[tokio::test]
 async fn a_cut_ends_the_open_connections() {
     let db = TestDb::new().await;
@@ -85,8 +86,8 @@ async fn a_cut_ends_the_open_connections() {
     connect(&proxy).await.expect("connect again").ping().await.expect("ping");
 }
 
-/// The ambiguous commit, done: the row is there and the client was told nothing.
-/// Cuts the answer to COMMIT of a transaction, and looks for its row by another way.
+/// An ambiguous commit that took effect: the row is there, and the client received no answer.
+/// Cuts the answer to COMMIT of a transaction, and reads its row on another connection.
 #[tokio::test]
 async fn a_cut_reply_to_a_commit_leaves_the_commit_done() {
     let db = with_table().await;
@@ -101,7 +102,7 @@ async fn a_cut_reply_to_a_commit_leaves_the_commit_done() {
     assert_eq!(rows(&db).await, 1);
 }
 
-/// The ambiguous commit, not done: the client sees the same as above and the row is not there.
+/// An ambiguous commit that did not take effect: the client sees the same error, and the row is not there.
 /// Cuts the request instead of the answer.
 #[tokio::test]
 async fn a_cut_commit_request_leaves_nothing_done() {
@@ -148,7 +149,7 @@ async fn a_proxy_carries_to_a_socket() {
 }
 
 /// A URL of several hosts is that of the one that can be written to.
-/// Runs another test of this program on a `DATABASE_URL` that names nobody, a standby and its primary.
+/// Runs another test of this program on a `DATABASE_URL` that names a port without a server, a standby and its primary.
 #[tokio::test]
 async fn tests_run_on_the_primary_of_several_hosts() {
     let Some(primary) = PrivateCluster::start().await else { return };

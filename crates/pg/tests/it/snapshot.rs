@@ -21,11 +21,11 @@ async fn a_schema_is_described_alike_everywhere() {
     }
 }
 
-/// A lost index must be told as such, with the way out.
+/// A missing index must be reported as such, with the fix.
 /// Compares a schema without its index with a file that has it.
 #[tokio::test]
 #[should_panic(expected = "- CREATE INDEX note_text ON {schema}.note USING btree (text);")]
-async fn a_schema_that_differs_is_refused_with_the_difference() {
+async fn a_schema_that_differs_is_rejected_with_the_difference() {
     let db = TestDb::new().await;
     apply(&db, "create table {schema}.note (text text); create index note_text on {schema}.note (text)").await;
     let file = Removed(std::env::temp_dir().join(format!("{}.sql", db.schema().name())));
@@ -44,11 +44,11 @@ impl Drop for Removed {
     }
 }
 
-/// What a snapshot cannot describe must not be left out in silence.
+/// An object that a snapshot cannot describe must cause an error, not be left out.
 /// Asks for one of a schema with a view.
 #[tokio::test]
 #[should_panic(expected = "view ")]
-async fn what_cannot_be_described_is_refused() {
+async fn an_object_that_cannot_be_described_is_rejected() {
     let db = TestDb::new().await;
     apply(&db, "create view {schema}.one as select 1 as one").await;
     snapshot(db.database(), db.schema()).await;
@@ -57,7 +57,7 @@ async fn what_cannot_be_described_is_refused() {
 /// A misspelt statement must be found without running it, and named.
 /// Prepares one that is right and deletes, and one with a column that does not exist; nothing may have been deleted.
 #[tokio::test]
-async fn a_statement_that_does_not_fit_is_named() {
+async fn an_invalid_statement_is_named() {
     let db = TestDb::new().await;
     apply(&db, "create table {schema}.note (text text); insert into {schema}.note values ('kept')").await;
     let right = ("right", "delete from {schema}.note where text = $1 or true");

@@ -29,8 +29,8 @@ async fn every_test_has_a_schema_of_its_own() {
     assert_eq!(seen, 0);
 }
 
-/// A schema is gone when its test is, even if the test ends inside a transaction that holds a lock, and whatever its name.
-/// Leaves a transaction open on the table, drops the value, and looks from another one.
+/// A schema is dropped with its test, even if the test ends inside a transaction that holds a lock, and whatever its
+/// name. Leaves a transaction open on the table, drops the value, and checks from another schema.
 #[tokio::test]
 async fn a_schema_is_dropped_even_when_the_test_holds_a_lock() {
     let observer = TestDb::new().await;
@@ -44,12 +44,12 @@ async fn a_schema_is_dropped_even_when_the_test_holds_a_lock() {
     assert_eq!(count_schemas(&observer, &name).await, 0);
 }
 
-/// A test that panics leaves nothing behind either.
-/// Panics on a runtime of its own while it holds a schema, and looks for the schema afterwards.
+/// The schema of a test that panics is dropped, too.
+/// Panics on a runtime of its own while it holds a schema, and checks for the schema afterwards.
 #[tokio::test]
 async fn a_schema_is_dropped_when_the_test_panics() {
     let observer = TestDb::new().await;
-    let (tell, told) = std::sync::mpsc::channel();
+    let (tell, received) = std::sync::mpsc::channel();
     let panicking = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
         runtime.block_on(async {
@@ -58,13 +58,13 @@ async fn a_schema_is_dropped_when_the_test_panics() {
             panic!("on purpose");
         });
     });
-    let name = told.recv().expect("told");
+    let name = received.recv().expect("the name");
     assert!(panicking.join().is_err());
     assert_eq!(count_schemas(&observer, &name).await, 0);
 }
 
-/// Statements are counted for the role that sent them and for nobody else, and constants do not tell them apart.
-/// The same statement is sent by the role and by another pool.
+/// Statements are counted for the role that sent them and for no other, and statements that differ only in constants
+/// count as one. The same statement is sent by the role and by another pool.
 #[tokio::test]
 async fn statements_are_counted_by_role() {
     let db = TestDb::new().await;
@@ -121,7 +121,7 @@ async fn a_private_server_survives_every_kind_of_end() {
     assert_eq!(read().await, 1);
 }
 
-/// A standby follows its primary and can take its place.
+/// A standby follows its primary and can take its directory.
 /// Writes on the primary, waits until the standby has it, stops the primary and promotes.
 #[tokio::test]
 async fn a_standby_follows_and_is_promoted() {
@@ -201,7 +201,7 @@ async fn counting_roles_are_made_and_dropped_together() {
 }
 
 /// Only what has the name of a test's schema is ever swept, and only when it is old.
-/// Makes an old one, a young one and one of somebody else, and runs the sweep in a process of its own.
+/// Makes an old one, a young one and one of another application, and runs the sweep in a process of its own.
 #[tokio::test]
 async fn only_old_schemas_of_tests_are_swept() {
     let db = TestDb::new().await;
@@ -226,8 +226,8 @@ async fn only_old_schemas_of_tests_are_swept() {
     assert_eq!(left, [0, 1, 1]);
 }
 
-/// The end of one run of tests must not end the servers of another; when nobody uses them they go, with their folder.
-/// Holds the lock of a user of the folder while they are to be stopped, and lets go of it.
+/// The end of one test run must not stop the servers of another. When no process uses them they are stopped, and their
+/// folder is removed. Holds the lock of a user of the folder while they are to be stopped, and then releases it.
 #[tokio::test]
 async fn servers_in_use_are_not_stopped() {
     let Some(installation) = installation_to_start().await else { return };

@@ -1,4 +1,4 @@
-//! Encryption, as the URL's `sslmode` asks for it.
+//! Encryption as set by `sslmode` in the URL.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ async fn is_encrypted(url: &str) -> Result<bool> {
     Ok(sqlx::query_scalar(sql).fetch_one(&mut *session).await?)
 }
 
-/// Makes a self-signed certificate for 127.0.0.1 that the server may read. `None`, said on standard error, without `openssl`.
+/// Makes a self-signed certificate for 127.0.0.1 that the server can read. Without `openssl` the test is skipped.
 fn certificate(server: &PrivateCluster) -> Option<PathBuf> {
     let pgdata = server.pgdata();
     let (key, certificate) = (pgdata.join("server.key"), pgdata.join("server.crt"));
@@ -55,8 +55,8 @@ async fn switch_on(server: &PrivateCluster) -> Result<()> {
     Ok(())
 }
 
-/// `require` refuses a server that cannot encrypt, and encrypts with one that can; `verify-full` accepts the certificate it
-/// was given and no other; `disable` does without. One server, before and after encryption is switched on.
+/// `require` rejects a server without encryption and encrypts with one that has it; `verify-full` accepts only the
+/// given certificate; `disable` does not encrypt. Uses one server, before and after encryption is switched on.
 #[tokio::test]
 async fn sslmode_is_obeyed() -> Result<()> {
     let Some(server) = PrivateCluster::start().await else { return Ok(()) };
@@ -70,7 +70,7 @@ async fn sslmode_is_obeyed() -> Result<()> {
     assert!(!is_encrypted(&with(server.url(), "sslmode=disable")).await?);
     let trusted = format!("sslmode=verify-full&sslrootcert={}", encoded(&certificate));
     assert!(is_encrypted(&with(server.url(), &trusted)).await?);
-    let refused = is_encrypted(&with(server.url(), "sslmode=verify-full")).await.expect_err("nobody vouches for it");
+    let refused = is_encrypted(&with(server.url(), "sslmode=verify-full")).await.expect_err("no trusted authority");
     assert!(matches!(refused, Error::Rejected { .. }), "{refused:?}");
     std::fs::remove_file(certificate).expect("remove the copy");
     Ok(())

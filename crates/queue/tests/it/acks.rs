@@ -1,4 +1,4 @@
-//! What becomes of messages.
+//! Acks: the outcome of each message.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ fn outcomes(acked: &[reveille_queue::Acked]) -> Vec<Result<(), AckError>> {
     acked.iter().map(|acked| acked.outcome).collect()
 }
 
-/// An ack ends all messages before it; the rest stays leased until it is ended too.
+/// An ack ends all messages before it; the rest stays leased until it is acked.
 #[tokio::test]
 async fn an_ack_is_cumulative() {
     let queues = Fixture::new().await;
@@ -22,15 +22,15 @@ async fn an_ack_is_cumulative() {
     assert_eq!((acked[0].queue.as_deref(), acked[0].partition.as_deref()), (Some("q"), Some("p")));
     assert!(now(&queues, of("q", "g", 3)).await.is_none(), "still leased");
     let late = queues.ack(say(&batch, &batch.messages[..1], AckStatus::Completed)).await.expect("acked");
-    assert_eq!(outcomes(&late), [Ok(())], "it was covered");
+    assert_eq!(outcomes(&late), [Ok(())], "it was acked already");
     let last = queues.ack(say(&batch, &batch.messages[2..], AckStatus::Completed)).await.expect("acked");
     assert_eq!((outcomes(&last), last[0].lease_released), (vec![Ok(())], true));
     assert!(now(&queues, of("q", "g", 3)).await.is_none(), "everything is done");
 }
 
-/// Within one call a later completed message never skips an earlier failed one, whatever order they are named in.
+/// Within one call a completed message never skips an earlier failed one, whatever the order of the acks.
 #[tokio::test]
-async fn nothing_is_skipped_behind_a_failure() {
+async fn no_message_is_skipped_after_a_failure() {
     let queues = Fixture::new().await;
     push(&queues, "q", "p", &["1", "2", "3", "4"]).await;
     let batch = now(&queues, of("q", "g", 4)).await.expect("messages");
@@ -45,9 +45,10 @@ async fn nothing_is_skipped_behind_a_failure() {
     assert_eq!((transactions(&again), again.messages[0].retries), (vec!["2", "3", "4"], 1));
 }
 
-/// A message that fails once more than the queue's limit goes to the dead letters with all it had, and the next comes.
+/// A message that fails once more than the queue's limit becomes a dead letter with all its fields, and the next is
+/// delivered.
 #[tokio::test]
-async fn who_fails_too_often_is_a_dead_letter() {
+async fn a_message_beyond_the_retry_limit_is_a_dead_letter() {
     let queues = Fixture::new().await;
     push(&queues, "q", "p", &["bad", "good"]).await;
     queues.set("q", "retry_limit = 2").await;
@@ -63,12 +64,12 @@ async fn who_fails_too_often_is_a_dead_letter() {
         "select count(*) from {schema}.dead_letter where transaction_id = 'bad' and consumer = 'g' and retries = 2
                 and error = 'broken' and convert_from(payload, 'UTF8') = '\"bad\"'";
     assert_eq!(queues.count(dead).await, 1);
-    assert_eq!(transactions(&soon(&queues, of("q", "other", 9)).await), ["bad", "good"], "dead to g only");
+    assert_eq!(transactions(&soon(&queues, of("q", "other", 9)).await), ["bad", "good"], "a dead letter of g only");
 }
 
-/// A message may be sent to the dead letters at once, and be asked for again without being charged.
+/// A message may become a dead letter at once, and may be retried without a charge.
 #[tokio::test]
-async fn dead_at_once_and_again_for_free() {
+async fn dead_letters_at_once_and_retries_without_a_charge() {
     let queues = Fixture::new().await;
     push(&queues, "q", "p", &["1", "2"]).await;
     let batch = now(&queues, of("q", "g", 2)).await.expect("messages");
@@ -81,7 +82,7 @@ async fn dead_at_once_and_again_for_free() {
     assert_eq!(queues.count("select count(*) from {schema}.dead_letter").await, 1);
 }
 
-/// A failed message comes after the queue's `retryDelay`, and wakes who waits for it then.
+/// A failed message is delivered after the queue's `retryDelay`, to a pop that waits.
 #[tokio::test]
 async fn a_retry_waits_for_its_delay() {
     let queues = Fixture::new().await;
@@ -95,7 +96,7 @@ async fn a_retry_waits_for_its_delay() {
     assert!(waited > Duration::from_millis(900) && waited < Duration::from_secs(20), "{waited:?}");
 }
 
-/// An ack under a lease that is over changes nothing and says so; one that was heard before is heard again.
+/// An ack under an expired lease changes nothing and is rejected; a repeated ack has the same outcome.
 #[tokio::test]
 async fn acks_are_fenced_and_may_be_repeated() {
     let queues = Fixture::new().await;
@@ -116,9 +117,9 @@ async fn acks_are_fenced_and_may_be_repeated() {
     assert_eq!(transactions(&third), ["3"]);
 }
 
-/// What cannot be acked is told apart: no such partition, no such group, a message that was not delivered.
+/// Invalid acks have different errors: unknown partition, unknown group, a message that was not delivered.
 #[tokio::test]
-async fn refusals_say_why() {
+async fn rejected_acks_have_a_reason() {
     let queues = Fixture::new().await;
     let others = Fixture::new().await;
     push(&queues, "q", "p", &["1", "2"]).await;
@@ -127,7 +128,7 @@ async fn refusals_say_why() {
     let ack = say(&batch, &batch.messages, AckStatus::Completed).remove(0);
     let acks = vec![
         Ack { partition_id: foreign, ..ack.clone() },
-        Ack { group: Some("nobody".to_owned()), lease_id: None, ..ack.clone() },
+        Ack { group: Some("unknown".to_owned()), lease_id: None, ..ack.clone() },
         Ack { transaction_id: "2".to_owned(), ..ack.clone() },
         Ack { transaction_id: "unknown".to_owned(), ..ack.clone() },
         Ack { group: None, ..ack },
@@ -140,12 +141,12 @@ async fn refusals_say_why() {
         Err(AckError::NotDelivered),
         Ok(()),
     ];
-    assert_eq!(outcomes(&acked), expected, "the last is known by its lease");
+    assert_eq!(outcomes(&acked), expected, "the last is identified by its lease");
 }
 
-/// Pushes and acks in the caller's transaction happen with it, or not at all; and they ring with it.
+/// Pushes and acks in the caller's transaction take effect at its commit, or not at all, and wake waiters then.
 #[tokio::test]
-async fn in_the_callers_transaction() {
+async fn pushes_and_acks_in_the_callers_transaction() {
     let queues = Fixture::new().await;
     push(&queues, "in", "p", &["1"]).await;
     let pool = queues.db.database().pool().clone();
@@ -173,8 +174,8 @@ async fn in_the_callers_transaction() {
     );
 }
 
-/// An ack must count the same in a process that did not give the lease out, and after everything of it was forgotten.
-/// Two leases of two partitions, acked elsewhere: one as a whole, one in two steps.
+/// An ack has the same effect in a process that did not grant the lease, and after the lease cache was dropped.
+/// Two leases of two partitions, acked in another process: one as a whole, one in two steps.
 #[tokio::test]
 async fn an_ack_counts_in_any_process() {
     let queues = Fixture::new().await;
@@ -185,19 +186,20 @@ async fn an_ack_counts_in_any_process() {
     assert!(end(&elsewhere.queues, &whole, AckStatus::Completed).await.iter().all(|acked| acked.lease_released));
     let first = elsewhere.queues.ack(say(&parted, &parted.messages[..1], AckStatus::Completed)).await.expect("acked");
     assert!(first[0].outcome.is_ok() && !first[0].lease_released);
-    // What is known here of the lease is older than that, and right all the same.
+    // The lease cache of this process is older than that, and still correct.
     assert!(end(&queues, &parted, AckStatus::Completed).await[1].lease_released);
-    // Once more, as if the answer had been lost.
+    // Repeated, as after a lost response.
     end(&queues, &whole, AckStatus::Completed).await;
     let rest = soon(&queues, of("q", "g", 9)).await;
     assert_eq!(transactions(&rest), ["3"]);
     assert!(now(&queues, of("q", "g", 9)).await.is_none());
 }
 
-/// A lease that ended and was given to somebody else must not be ended by who had it, though it is remembered.
-/// A short lease ends; the same messages are popped again; the first holder acks all of it.
+/// A lease that expired and was granted to another consumer must not be ended by its first holder, although that
+/// process has it in its cache. A short lease expires; the same messages are popped again; the first holder acks all of
+/// them.
 #[tokio::test]
-async fn a_remembered_lease_that_is_somebody_elses_is_over() {
+async fn a_cached_lease_of_another_consumer_is_rejected() {
     let queues = Fixture::new().await;
     push(&queues, "q", "p", &["1", "2"]).await;
     let short = Pop { lease: Some(Duration::from_millis(1)), ..of("q", "g", 2) };
@@ -208,11 +210,12 @@ async fn a_remembered_lease_that_is_somebody_elses_is_over() {
     end(&queues, &next, AckStatus::Completed).await;
 }
 
-/// An ack that is repeated because its answer was lost must count again, whatever has become of the lease since, and also if it says nothing of the group.
-/// A part of a lease is acked, of segments of their own, then the lease ends and another begins; a whole lease is acked twice without its group; a lease that never was
-/// is over. What is done cannot fail.
+/// An ack that is repeated after a lost response must have the same outcome, whatever happened to the lease since, and
+/// also without a group.
+/// A part of a lease is acked, from several segments, then the lease ends and another begins; a whole lease is acked
+/// twice without its group; a lease that never existed is rejected. An ended message cannot fail.
 #[tokio::test]
-async fn a_repeated_ack_counts_again() {
+async fn a_repeated_ack_has_the_same_outcome() {
     let queues = Fixture::new().await;
     let elsewhere = Elsewhere::start(&queues.db).await;
     push(&queues, "q", "p", &["1"]).await;
@@ -236,7 +239,7 @@ async fn a_repeated_ack_counts_again() {
         anonymous(say(&first, &first.messages, AckStatus::Completed)),
     ] {
         let late = queues.ack(said).await.expect("answered");
-        assert_eq!(outcomes(&late), [Ok(()), Err(AckError::LeaseOver)], "what counted counts");
+        assert_eq!(outcomes(&late), [Ok(()), Err(AckError::LeaseOver)], "an applied ack stays applied");
     }
     for server in [&queues.queues, &queues.queues, &elsewhere.queues] {
         let said = anonymous(say(&second, &second.messages, AckStatus::Completed));
@@ -247,10 +250,12 @@ async fn a_repeated_ack_counts_again() {
     assert_eq!(outcomes(&queues.ack(unknown).await.expect("answered")), [Err(AckError::LeaseOver)]);
 }
 
-/// An ack that changes nothing must not touch a cursor that has read everything: a push in the same moment would miss it, and nobody would be told.
-/// Such an ack waits behind the push's lock if it wants to write; it is answered before the push commits, and the message comes.
+/// An ack that changes nothing must not write the cursor of a group that has read everything: a concurrent push would
+/// miss it, and no waiter would be woken.
+/// Such an ack would wait for the push's lock if it wrote; it is answered before the push commits, and the message
+/// comes.
 #[tokio::test]
-async fn an_ack_that_changes_nothing_lets_a_push_through() {
+async fn an_ack_that_changes_nothing_does_not_wait_for_a_push() {
     let queues = Fixture::new().await;
     push(&queues, "q", "p", &["1"]).await;
     let batch = soon(&queues, of("q", "g", 1)).await;
@@ -266,8 +271,8 @@ async fn an_ack_that_changes_nothing_lets_a_push_through() {
     assert_eq!(transactions(&soon(&queues, of("q", "g", 1)).await), ["2"]);
 }
 
-/// A failure that is said again because its answer was lost must count once, and be answered as it was the first time.
-/// The same failed ack twice under its lease; then the lease is somebody else's.
+/// A failure that is repeated after a lost response must count once, with the same outcome.
+/// The same failed ack twice under its lease; then another consumer has the lease.
 #[tokio::test]
 async fn a_repeated_failure_is_charged_once() {
     let queues = Fixture::new().await;

@@ -1,4 +1,4 @@
-//! Queues: making, changing, deleting and clearing them.
+//! Creating, configuring, deleting and clearing queues.
 
 use std::time::Duration;
 
@@ -15,7 +15,8 @@ async fn configure(queues: &Queues, queue: &str, change: &Change) -> reveille_qu
     queues.configure(queue, None, None, change).await.expect("configured")
 }
 
-/// A new queue has the defaults that clients know; two of them are not set until somebody sets them. Its name says its namespace and task unless the caller does.
+/// A new queue has the documented defaults; two options have none. Its namespace and task come from its name unless the
+/// caller sets them.
 #[tokio::test]
 async fn a_new_queue_has_the_defaults() {
     let queues = Fixture::new().await;
@@ -35,9 +36,9 @@ async fn a_new_queue_has_the_defaults() {
     assert_eq!((named.namespace.as_str(), named.task.as_str()), ("", "t"));
 }
 
-/// What is not sent stays; what is sent counts, and comes back.
+/// An option that is not sent keeps its value; one that is sent is applied and returned.
 #[tokio::test]
-async fn what_is_not_sent_stays() {
+async fn options_that_are_not_sent_keep_their_values() {
     let queues = Fixture::new().await;
     let all = Change {
         lease_seconds: Some(1),
@@ -71,9 +72,9 @@ async fn what_is_not_sent_stays() {
     assert_eq!(again, expected);
 }
 
-/// What cannot be meant is refused by name, and nothing is made; encryption without a key too.
+/// An invalid option is rejected by name, and no queue is created; so is encryption without a key.
 #[tokio::test]
-async fn what_cannot_be_meant_is_refused_and_changes_nothing() {
+async fn invalid_options_are_rejected_and_change_nothing() {
     let queues = Fixture::new().await;
     let absurd = [
         ("leaseTime", Change { lease_seconds: Some(0), ..Change::default() }),
@@ -96,9 +97,9 @@ async fn what_cannot_be_meant_is_refused_and_changes_nothing() {
     assert_eq!(queues.count("select count(*) from {schema}.queue").await, 0);
 }
 
-/// Encryption may begin at any time; processes that know the queue without it notice, and everything can be read.
+/// Encryption may be switched on at any time; processes with the old settings notice, and all messages can be read.
 #[tokio::test]
-async fn encryption_begins_in_the_middle() {
+async fn encryption_may_be_switched_on_later() {
     let key = Options::default().encryption_keys(vec![[7; 32]]);
     let queues = Fixture::with(key.clone()).await;
     let other = Queues::open(queues.db.database().clone(), queues.db.schema().clone(), key).await.expect("opened");
@@ -113,9 +114,9 @@ async fn encryption_begins_in_the_middle() {
     assert_eq!(queues.count("select count(*) from {schema}.segment where encrypted").await, 2);
 }
 
-/// A shorter delay counts for what waits already: who waits for it gets it at once.
+/// A shorter delay applies to messages that wait already: a waiting pop gets them at once.
 #[tokio::test]
-async fn a_shorter_delay_counts_at_once() {
+async fn a_shorter_delay_applies_at_once() {
     let queues = Fixture::new().await;
     configure(&queues, "q", &Change { delayed_processing_seconds: Some(3_600), ..Change::default() }).await;
     assert!(now(&queues, of("q", "g", 1)).await.is_none());
@@ -129,10 +130,10 @@ async fn a_shorter_delay_counts_at_once() {
     assert_eq!(transactions(&batch), ["1"]);
 }
 
-/// A shorter delay must count for what is being pushed in that moment, too.
-/// A push is under way in a transaction that has gone by the old delay; it commits when the queue is being configured.
+/// A shorter delay must apply to a concurrent push, too.
+/// A push with the old delay is in an open transaction; it commits while the queue is being configured.
 #[tokio::test]
-async fn a_shorter_delay_counts_for_a_push_under_way() {
+async fn a_shorter_delay_applies_to_a_concurrent_push() {
     let queues = Fixture::new().await;
     configure(&queues, "q", &Change { delayed_processing_seconds: Some(3_600), ..Change::default() }).await;
     push(&queues, "q", "p", &["0"]).await;
@@ -148,7 +149,7 @@ async fn a_shorter_delay_counts_for_a_push_under_way() {
     assert_eq!(transactions(&soon(&queues, of("q", "g", 1)).await), ["1"]);
 }
 
-/// What failed waits for its `retryDelay` whatever becomes of the delay of messages.
+/// A failed message waits for its `retryDelay`, even if the delay of messages changes.
 #[tokio::test]
 async fn another_delay_does_not_end_a_retry_delay() {
     let queues = Fixture::new().await;
@@ -160,9 +161,9 @@ async fn another_delay_does_not_end_a_retry_delay() {
     assert!(now(&queues, of("q", "g", 1)).await.is_none());
 }
 
-/// A full queue refuses messages until somebody has read some, whether or not older ones were removed.
+/// A full queue rejects messages until some are consumed, whether or not consumed ones were removed.
 #[tokio::test]
-async fn a_full_queue_refuses() {
+async fn a_full_queue_rejects_messages() {
     let queues = Fixture::new().await;
     configure(&queues, "q", &Change { max_size: Some(2), ..Change::default() }).await;
     push(&queues, "q", "p", &["1"]).await;
@@ -175,7 +176,8 @@ async fn a_full_queue_refuses() {
     assert!(matches!(push(&queues, "q", "p", &["5"]).await[0].status, PushStatus::Failed(_)));
 }
 
-/// A deleted queue has left nothing anywhere, is as good as new when somebody pushes to it, here or in another process, and may be deleted when it is not there.
+/// A deleted queue leaves no rows; a push, here or in another process, creates a new queue; deleting an absent queue
+/// succeeds.
 #[tokio::test]
 async fn a_deleted_queue_leaves_nothing() {
     let here = Fixture::new().await;
@@ -202,9 +204,10 @@ async fn a_deleted_queue_leaves_nothing() {
     assert_eq!(transactions(&soon(&there.queues, of("q", "g", 9)).await), ["1"]);
 }
 
-/// While a queue is deleted again and again no push fails but for that reason, which it says, and what is pushed after the last deletion can be read.
+/// While a queue is deleted repeatedly, a push fails only for that reason, with that error, and messages pushed after
+/// the last deletion are delivered.
 #[tokio::test(flavor = "multi_thread")]
-async fn deleting_against_pushing() {
+async fn deleting_a_queue_while_pushing() {
     let here = Fixture::new().await;
     let there = Elsewhere::start(&here.db).await;
     let pushers: Vec<_> = (0..4)
@@ -252,9 +255,10 @@ async fn deleting_against_pushing() {
     assert_eq!(transactions(&batch).last(), Some(&"last"));
 }
 
-/// A cleared queue has no messages; who had some has lost them, and everybody goes on with what comes next. One partition may be cleared alone.
+/// A cleared queue has no messages; leases on them are lost, and all groups continue with later messages. One partition
+/// may be cleared alone.
 #[tokio::test]
-async fn a_cleared_queue_goes_on() {
+async fn a_cleared_queue_delivers_later_messages() {
     let queues = Fixture::new().await;
     for partition in ["a", "b"] {
         push(&queues, "q", partition, &["1"]).await;
@@ -266,9 +270,9 @@ async fn a_cleared_queue_goes_on() {
     let rest = soon(&queues, of("q", "g", 9)).await;
     assert_eq!((rest.messages[0].partition.as_str(), transactions(&rest)), ("b", vec!["1", "2"]));
     end(&queues, &rest, AckStatus::Completed).await;
-    assert_eq!(statuses(&push(&queues, "q", "a", &["1"]).await), [PushStatus::Queued], "it may come again");
+    assert_eq!(statuses(&push(&queues, "q", "a", &["1"]).await), [PushStatus::Queued], "its id is free");
     let next = soon(&queues, of("q", "g", 9)).await;
-    assert_eq!((transactions(&next), next.messages[0].offset), (vec!["1"], 2), "offsets go on");
+    assert_eq!((transactions(&next), next.messages[0].offset), (vec!["1"], 2), "offsets continue");
     let late = queues.ack(crate::fixture::say(&lost, &lost.messages, AckStatus::Completed)).await.expect("answered");
-    assert!(late[0].outcome.is_err(), "its lease is over");
+    assert!(late[0].outcome.is_err(), "its lease is lost");
 }

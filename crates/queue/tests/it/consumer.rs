@@ -10,8 +10,8 @@ use tokio::sync::{Notify, Semaphore, oneshot};
 
 use crate::fixture::{Fixture, now, of, push, soon, transactions};
 
-/// A batch can be failed, released and acked; a retry is charged for the first only, and a second ack of a lease that is
-/// over is an error.
+/// A batch can be failed, released and acked; a retry is charged for the first only, and a second ack of a lease that
+/// is over is an error.
 #[tokio::test]
 async fn a_batch_is_failed_released_and_acked() {
     let queues = Fixture::new().await;
@@ -92,10 +92,10 @@ async fn a_consumer_bounds_its_handlers_and_waits_for_them_at_shutdown() {
     let consumer = queues.consumer(of("q", "g", 1)).concurrency(2);
     let run = tokio::spawn(consumer.run(async { drop(stopped.await) }, handler));
     eventually("two handlers run", async || running.load(Ordering::SeqCst) == 2).await;
-    tokio::time::sleep(crate::fixture::MOMENT).await;
+    tokio::time::sleep(crate::fixture::SHORT_TIME).await;
     assert_eq!(running.load(Ordering::SeqCst), 2, "not a third");
     stop.send(()).expect("it runs");
-    tokio::time::sleep(crate::fixture::MOMENT).await;
+    tokio::time::sleep(crate::fixture::SHORT_TIME).await;
     assert!(!run.is_finished(), "it waits for its handlers");
     gate.add_permits(2);
     run.await.expect("no panic").expect("ran");

@@ -15,13 +15,13 @@ fn of_queue(queue: &str) -> DeadLetterFilter {
     DeadLetterFilter { queue: Some(queue.to_owned()), ..any() }
 }
 
-/// Gives up everything that a group can read of a partition now.
+/// Makes dead letters of all messages that a group can read in a partition.
 async fn give_up(queues: &Fixture, queue: &str, partition: &str, group: &str) {
     let pop = Pop { source: Source::partition(queue, partition), ..of(queue, group, 100) };
     end(queues, &soon(queues, pop).await, AckStatus::DeadLetter).await;
 }
 
-/// Dead letters are found by everything they have, newest first, with how many there are, also on a page behind the end.
+/// Dead letters are found by every filter, newest first, with their total number, also on a page after the end.
 #[tokio::test]
 async fn dead_letters_are_found() {
     let queues = Fixture::new().await;
@@ -53,7 +53,8 @@ async fn dead_letters_are_found() {
     assert!(letter.failed_at > letter.created_at);
 }
 
-/// A replayed dead letter is a new message behind the others: under its own id if that is free, else under one made of it; given up by two groups, it comes once.
+/// A replayed dead letter is a new message after the others: with its own id if that is free, else with one derived
+/// from it. A dead letter of two groups is replayed once.
 #[tokio::test]
 async fn a_replayed_dead_letter_is_a_new_message() {
     let queues = Fixture::new().await;
@@ -74,9 +75,9 @@ async fn a_replayed_dead_letter_is_a_new_message() {
     assert_eq!(queues.replay(&any()).await.expect("asked"), Replayed::default(), "once");
 }
 
-/// What a full queue refuses stays a dead letter, with the reason; the rest comes.
+/// A dead letter that a full queue rejects stays one, with the reason; the others are replayed.
 #[tokio::test]
-async fn what_cannot_be_replayed_stays() {
+async fn rejected_replays_stay_dead_letters() {
     let queues = Fixture::new().await;
     push(&queues, "full", "p", &["1", "2"]).await;
     push(&queues, "free", "p", &["3"]).await;
@@ -92,9 +93,9 @@ async fn what_cannot_be_replayed_stays() {
     assert_eq!(soon(&queues, of("free", "g", 9)).await.messages.len(), 1);
 }
 
-/// Two who replay the same share it: nothing comes twice, nothing stays.
+/// Two concurrent replays of the same dead letters share them: each is replayed exactly once.
 #[tokio::test(flavor = "multi_thread")]
-async fn replaying_against_replaying() {
+async fn concurrent_replays_share_the_dead_letters() {
     let queues = Fixture::new().await;
     let names: Vec<String> = (0..500).map(|n| n.to_string()).collect();
     push(&queues, "q", "p", &names.iter().map(String::as_str).collect::<Vec<_>>()).await;
@@ -111,7 +112,7 @@ async fn replaying_against_replaying() {
     assert_eq!(back, 500);
 }
 
-/// A purge deletes what its filter means and nothing else, also if that is more than one step.
+/// A purge deletes exactly the dead letters that match its filter, also in several steps.
 #[tokio::test]
 async fn a_purge_is_bounded_by_its_filter() {
     let queues = Fixture::new().await;
@@ -130,8 +131,8 @@ async fn a_purge_is_bounded_by_its_filter() {
     assert_eq!(queues.purge(&by_id).await.expect("purged"), 1);
 }
 
-/// An ack that makes a dead letter of a queue that is deleted in the same moment must be answered like any other: the letter goes with its queue.
-/// The deletion is under way when the ack comes, and commits while that waits for it.
+/// An ack that makes a dead letter in a queue that is being deleted must be answered normally: the letter is deleted
+/// with its queue. The deletion is in an open transaction when the ack comes, and commits while the ack waits for it.
 #[tokio::test]
 async fn a_dead_letter_of_a_queue_that_is_being_deleted_goes_with_it() {
     let queues = Fixture::new().await;

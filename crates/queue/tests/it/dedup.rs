@@ -6,7 +6,8 @@ use uuid::Uuid;
 
 use crate::fixture::{Elsewhere, Fixture, message, now, of, push, statuses, transactions};
 
-/// A duplicate is recognised within a request, across requests and across partitions not; it answers with the original's id.
+/// A duplicate is recognised within a request and across requests, but not across partitions; its outcome has the
+/// original's id.
 #[tokio::test]
 async fn a_duplicate_has_the_originals_id() {
     let queues = Fixture::new().await;
@@ -21,7 +22,8 @@ async fn a_duplicate_has_the_originals_id() {
     assert_eq!(transactions(&batch), ["1", "2", "3"]);
 }
 
-/// What another process pushed is a duplicate here, whether this one remembers the partition or has just started.
+/// A message of another process is recognised as a duplicate, by a process with a cache and by one that has just
+/// started.
 #[tokio::test]
 async fn duplicates_of_other_processes() {
     let here = Fixture::new().await;
@@ -37,9 +39,10 @@ async fn duplicates_of_other_processes() {
     assert_eq!(statuses(&push(&late.queues, "q", "p", &["3", "4"]).await), [Duplicate, Queued]);
 }
 
-/// Under races of two processes and many pushers every transaction id is stored once, and everybody is told the same id of it.
+/// Under races of two processes and many pushers every transaction id is stored once, and every pusher gets the same
+/// id.
 #[tokio::test(flavor = "multi_thread")]
-async fn races_store_each_once() {
+async fn concurrent_pushes_store_each_message_once() {
     let here = Fixture::new().await;
     let there = Elsewhere::start(&here.db).await;
     let names: Vec<String> = (0..200).map(|n| n.to_string()).collect();
@@ -48,34 +51,34 @@ async fn races_store_each_once() {
             let queues = if which % 2 == 0 { here.queues.clone() } else { there.queues.clone() };
             let mut names = names.clone();
             tokio::spawn(async move {
-                let mut told = Vec::new();
+                let mut stored = Vec::new();
                 fastrand::Rng::with_seed(which).shuffle(&mut names);
                 for few in names.chunks(7) {
                     let messages = few.iter().map(|name| message("q", &format!("p{}", name.len()), name)).collect();
                     for pushed in queues.push(messages).await.expect("pushed") {
-                        told.push((pushed.transaction_id, pushed.message_id, pushed.status == Queued));
+                        stored.push((pushed.transaction_id, pushed.message_id, pushed.status == Queued));
                     }
                 }
-                told
+                stored
             })
         })
         .collect();
-    let mut told = Vec::new();
+    let mut stored = Vec::new();
     for pusher in pushers {
-        told.extend(pusher.await.expect("no panic"));
+        stored.extend(pusher.await.expect("no panic"));
     }
-    assert_eq!(told.iter().filter(|(.., queued)| *queued).count(), names.len(), "each is queued once");
-    let mut ids: Vec<_> = told.into_iter().map(|(name, id, _)| (name, id)).collect();
+    assert_eq!(stored.iter().filter(|(.., queued)| *queued).count(), names.len(), "each is queued once");
+    let mut ids: Vec<_> = stored.into_iter().map(|(name, id, _)| (name, id)).collect();
     ids.sort();
     ids.dedup();
-    assert_eq!(ids.len(), names.len(), "and everybody is told the same id");
+    assert_eq!(ids.len(), names.len(), "and every pusher got the same id");
     let stored = "select coalesce(sum(cardinality(ids)), 0)::bigint from {schema}.segment";
     assert_eq!(here.count(stored).await, names.len() as i64);
 }
 
-/// What was removed is no duplicate any more, although it is remembered.
+/// A removed message is no duplicate any more, although it is in the cache.
 #[tokio::test]
-async fn what_was_removed_may_come_again() {
+async fn removed_messages_may_be_pushed_again() {
     let queues = Fixture::new().await;
     push(&queues, "q", "p", &["1"]).await;
     push(&queues, "q", "p", &["2"]).await;
@@ -89,7 +92,7 @@ async fn what_was_removed_may_come_again() {
     assert_eq!(statuses(&push(&queues, "q", "p", &["1"]).await), [Duplicate]);
 }
 
-/// How often a transaction id is in the log and not deleted.
+/// How many messages with a transaction id exist.
 async fn stored(queues: &Fixture, transaction: &str) -> i64 {
     let sql = "select count(*) from {schema}.segment s cross join lateral unnest(s.ids, s.transaction_ids) as m (id, transaction) \
                where m.id is not null and m.transaction = ";
@@ -103,40 +106,43 @@ async fn trim(queues: &Fixture, upto: i64) {
     assert_eq!(queues.count(&sql.replace("{upto}", &upto.to_string())).await, 1);
 }
 
-/// What was deleted and came again is a duplicate from then on, also for a process that has read both from the log, and for one that has learnt the second from others.
+/// A message that was deleted and pushed again is a duplicate from then on, also for a process that has loaded both,
+/// and for one that has loaded only the second.
 #[tokio::test]
-async fn what_came_again_is_there() {
+async fn a_deleted_message_that_was_pushed_again_is_a_duplicate() {
     let here = Fixture::new().await;
     let there = Elsewhere::start(&here.db).await;
     let first = push(&here, "q", "p", &["x", "y"]).await;
     assert_eq!(statuses(&push(&there.queues, "q", "p", &["z"]).await), [Queued]);
     assert!(here.delete_message(first[0].partition_id, "x").await.expect("deleted"));
     assert_eq!(statuses(&push(&here, "q", "p", &["x"]).await), [Queued]);
-    assert_eq!(statuses(&push(&there.queues, "q", "p", &["x"]).await), [Duplicate], "learnt from others");
+    assert_eq!(statuses(&push(&there.queues, "q", "p", &["x"]).await), [Duplicate], "loaded incrementally");
     let late = Elsewhere::start(&here.db).await;
-    assert_eq!(statuses(&push(&late.queues, "q", "p", &["x"]).await), [Duplicate], "read from the log");
+    assert_eq!(statuses(&push(&late.queues, "q", "p", &["x"]).await), [Duplicate], "loaded completely");
     assert_eq!(statuses(&push(&late.queues, "q", "p", &["x"]).await), [Duplicate]);
     assert_eq!(stored(&here, "x").await, 1);
 }
 
-/// What was trimmed, and then pushed by somebody else, is a duplicate for who remembers the first.
+/// A message that was removed and pushed again by another process is a duplicate for a process with the first in its
+/// cache.
 #[tokio::test]
-async fn what_was_trimmed_and_came_again_is_there() {
+async fn a_removed_message_that_was_pushed_again_is_a_duplicate() {
     let here = Fixture::new().await;
     let there = Elsewhere::start(&here.db).await;
     push(&here, "q", "p", &["x"]).await;
     push(&here, "q", "p", &["y"]).await;
     trim(&here, 1).await;
     assert_eq!(statuses(&push(&there.queues, "q", "p", &["x"]).await), [Queued]);
-    // This teaches it that there is another.
+    // This loads the other one.
     assert_eq!(statuses(&push(&here, "q", "p", &["z"]).await), [Queued]);
     assert_eq!(statuses(&push(&here, "q", "p", &["x"]).await), [Duplicate]);
     assert_eq!(stored(&here, "x").await, 1);
 }
 
-/// A process that remembers more than there is, because the database lost its last commits, must notice, and recognise duplicates as if it had just started.
+/// A process whose cache is ahead of the tables, because the database lost its last commits, must notice, and recognise
+/// duplicates as after a start.
 #[tokio::test]
-async fn memory_ahead_of_the_log_is_forgotten() {
+async fn a_cache_ahead_of_the_tables_is_discarded() {
     let queues = Fixture::new().await;
     push(&queues, "q", "p", &["1"]).await;
     push(&queues, "q", "p", &["2", "3"]).await;
@@ -150,9 +156,10 @@ async fn memory_ahead_of_the_log_is_forgotten() {
     assert_eq!(transactions(&batch), ["1", "4", "2", "3"]);
 }
 
-/// A full queue refuses what is new and only that: a duplicate is one, whether it is remembered, was stored by somebody else, or comes beside something new.
+/// A full queue rejects only new messages: a duplicate is recognised, whether it is in the cache, was stored by another
+/// process, or comes with a new message.
 #[tokio::test]
-async fn what_is_there_needs_no_room() {
+async fn duplicates_are_accepted_by_a_full_queue() {
     let here = Fixture::new().await;
     let there = Elsewhere::start(&here.db).await;
     push(&here, "q", "p", &["1"]).await;
@@ -165,7 +172,8 @@ async fn what_is_there_needs_no_room() {
     assert!(matches!([&statuses[1], &statuses[3]], [Failed(_), Failed(_)]), "{statuses:?}");
 }
 
-/// How full a queue is must be counted once for a push, however many of its partitions it is for, and not for queues without a `maxSize`. The database counts the calls.
+/// The messages of a queue must be counted once for a push, for any number of partitions, and not for queues without a
+/// `maxSize`. The database counts the calls.
 #[tokio::test]
 async fn a_queue_is_counted_once() {
     let queues = Fixture::new().await;
@@ -195,16 +203,17 @@ async fn a_queue_is_counted_once() {
     assert_eq!(called().await, 1);
 }
 
-/// Makes the log useless for recognising duplicates: who does all the same has them in memory.
+/// Makes the stored hashes useless for recognising duplicates: a process that still does has them in its cache.
 async fn wipe_hashes(queues: &Fixture) {
     let sql = "with wiped as (update {schema}.segment set hashes = array_fill(0::bigint, array[cardinality(hashes)]) returning 1) \
                select count(*) from wiped";
     assert!(queues.count(sql).await > 0);
 }
 
-/// What a transaction, a replay or a drain has pushed must be remembered like any other push: else a partition that is fed by them alone is read from its beginning each time.
+/// Messages pushed by a transaction, a replay or a drain must enter the cache like any other: else a partition that
+/// only they write would be read from its beginning each time.
 #[tokio::test]
-async fn what_is_pushed_in_transactions_is_remembered() {
+async fn transactions_fill_the_dedup_cache() {
     let queues = Fixture::new().await;
     let there = Elsewhere::start(&queues.db).await;
     push(&there.queues, "q", "p", &["before"]).await;
@@ -220,9 +229,9 @@ async fn what_is_pushed_in_transactions_is_remembered() {
     assert_eq!(statuses(&again), [Duplicate, Duplicate, Duplicate, Duplicate, Queued]);
 }
 
-/// A transaction that was rolled back must leave nothing in memory.
+/// A transaction that was rolled back must leave nothing in the cache.
 #[tokio::test]
-async fn what_was_rolled_back_is_not_remembered() {
+async fn rolled_back_pushes_are_not_cached() {
     let queues = Fixture::new().await;
     let lost = || Operation::Push(vec![message("q", "p", "x")]);
     queues.transaction(vec![lost()], &[Uuid::now_v7()]).await.expect_err("no such lease");
@@ -234,9 +243,10 @@ async fn what_was_rolled_back_is_not_remembered() {
     assert_eq!(statuses(&push(&queues, "q", "p", &["x", "y"]).await), [Duplicate, Duplicate]);
 }
 
-/// What a caller's own transactions push is learnt by the next ones, as soon as there is much of it; and what others had pushed before the first, at once.
+/// Messages pushed in transactions of the caller are loaded into the cache by later pushes, once there are many;
+/// earlier messages of others are loaded at once.
 #[tokio::test]
-async fn what_callers_push_is_learnt() {
+async fn pushes_of_callers_are_loaded() {
     let queues = Fixture::new().await;
     let there = Elsewhere::start(&queues.db).await;
     push(&there.queues, "q", "p", &["before"]).await;

@@ -1,4 +1,5 @@
-//! Deliveries that are never acked: they are counted, and a message that stops its consumers does not stop its partition.
+//! Deliveries that are never acked: they are counted, and a message that stops its consumers does not stop its
+//! partition.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -34,8 +35,10 @@ fn seen(batch: &reveille_queue::Batch) -> (Vec<&str>, u32) {
     (transactions(batch), batch.messages[0].retries)
 }
 
-/// A message whose consumer crashes each time must become a dead letter after `retryLimit` redeliveries, and the next message must be delivered.
-/// Nothing is ever acked. Both ways to claim: any partition of the queue, and one partition; with a group and without one.
+/// A message whose consumer crashes each time must become a dead letter after `retryLimit` redeliveries, and the next
+/// message must be delivered.
+/// No message is ever acked. Both ways to claim: any partition of the queue, and one partition; with a group and
+/// without one.
 #[tokio::test]
 async fn an_expired_lease_counts_as_a_delivery() {
     let queues = Fixture::new().await;
@@ -49,20 +52,21 @@ async fn an_expired_lease_counts_as_a_delivery() {
             assert_eq!(seen(&soon(&queues, short(pop())).await), (vec!["bad"], delivery));
         }
         let next = soon(&queues, pop()).await;
-        assert_eq!(seen(&next), (vec!["good"], 0), "the partition goes on");
+        assert_eq!(seen(&next), (vec!["good"], 0), "the partition continues");
         end(&queues, &next, AckStatus::Completed).await;
         assert!(now(&queues, pop()).await.is_none());
         assert_eq!(dead(&queues, &next.group).await, [("bad".to_owned(), 2)]);
     }
-    let told = "select count(*) from {schema}.dead_letter
+    let dead_letters = "select count(*) from {schema}.dead_letter
                 where error = 'the lease expired without an ack; delivered 3 times, retryLimit is 2'";
-    assert_eq!(queues.count(told).await, 3);
+    assert_eq!(queues.count(dead_letters).await, 3);
 }
 
-/// The option `chargeExpiredLeases` set to false must leave expired leases uncharged: the same batch comes again any number of times.
+/// The option `chargeExpiredLeases` set to false must leave expired leases uncharged: the same batch is redelivered any
+/// number of times.
 /// More deliveries than the limit allows.
 #[tokio::test]
-async fn expired_leases_are_free_if_the_queue_says_so() {
+async fn expired_leases_are_not_charged_if_the_queue_says_so() {
     let queues = Fixture::new().await;
     configure(&queues, "q", Change { charge_expired_leases: Some(false), ..limit(1) }).await;
     push(&queues, "q", "p", &["1", "2", "3"]).await;
@@ -74,7 +78,8 @@ async fn expired_leases_are_free_if_the_queue_says_so() {
 }
 
 /// Messages that were delivered together with a message that stops its consumer must not become dead letters with it.
-/// A batch of five, the third stops every consumer that gets it: after the crash each message is delivered alone, and only the third is given up.
+/// A batch of five, the third stops every consumer that gets it: after the crash each message is delivered alone, and
+/// only the third becomes a dead letter.
 #[tokio::test]
 async fn messages_beside_a_poison_message_are_delivered_alone() {
     let queues = Fixture::new().await;
@@ -103,7 +108,7 @@ async fn expire(queues: &Fixture) {
     sqlx::query(&sql).execute(queues.db.database().pool()).await.expect("expired");
 }
 
-/// A pop of several partitions that expires must not give up messages of the partitions that are innocent.
+/// A pop of several partitions that expires must not make dead letters in partitions without such a message.
 /// Three partitions under one lease, one of them with a message that stops its consumers.
 #[tokio::test]
 async fn a_suspect_message_is_alone_in_its_lease() {
@@ -115,7 +120,7 @@ async fn a_suspect_message_is_alone_in_its_lease() {
     let wide = || Pop { partitions: 3, ..of("q", "g", 10) };
     assert_eq!(soon(&queues, short(wide())).await.messages.len(), 6);
     let mut delivered = BTreeMap::<String, usize>::new();
-    // As long as something is due: the first lease is.
+    // The first lease is due.
     let mut batch = Some(soon(&queues, wide()).await);
     while let Some(popped) = batch {
         assert_eq!(popped.messages.len(), 1, "{:?}", transactions(&popped));
@@ -131,8 +136,8 @@ async fn a_suspect_message_is_alone_in_its_lease() {
     assert_eq!(dead(&queues, "g").await, [("poison".to_owned(), 1)]);
 }
 
-/// Failures and expired leases are one count.
-/// A message fails, its lease expires, it fails: with a limit of two that is the end of it.
+/// Failures and expired leases share one counter.
+/// A message fails, its lease expires, it fails again: with a limit of two it becomes a dead letter.
 #[tokio::test]
 async fn failures_and_expired_leases_share_the_limit() {
     let queues = Fixture::new().await;
@@ -146,7 +151,8 @@ async fn failures_and_expired_leases_share_the_limit() {
     assert_eq!(seen(&soon(&queues, of("q", "g", 1)).await), (vec!["good"], 0));
 }
 
-/// What was acked before a lease expired must not be charged, and an ack of a message that was given up meanwhile must be refused.
+/// Messages that were acked before a lease expired must not be charged, and a late ack of a dead letter must be
+/// rejected.
 /// Two of three messages are acked in time; the third expires alone until it is a dead letter, and is acked then.
 #[tokio::test]
 async fn only_what_was_not_acked_is_charged() {
@@ -165,9 +171,10 @@ async fn only_what_was_not_acked_is_charged() {
     assert_eq!(dead(&queues, "g").await, [("3".to_owned(), 1)]);
 }
 
-/// A limit of zero means no redelivery for what was delivered alone; what was delivered with others is delivered once more, alone.
+/// A limit of zero means no redelivery of a message that was delivered alone; one that was delivered with others is
+/// delivered once more, alone.
 #[tokio::test]
-async fn a_limit_of_zero_gives_up_what_was_alone() {
+async fn a_limit_of_zero_allows_no_redelivery() {
     let queues = Fixture::new().await;
     configure(&queues, "q", limit(0)).await;
     push(&queues, "q", "p", &["1", "2", "3"]).await;
@@ -183,7 +190,8 @@ async fn a_limit_of_zero_gives_up_what_was_alone() {
     assert_eq!(dead(&queues, "g").await, [("1".to_owned(), 0), ("3".to_owned(), 1)]);
 }
 
-/// A lease that was extended, given back or ended by a seek has not expired, and nothing is charged; a seek forgets what was.
+/// A lease that was extended, released or ended by a seek has not expired, and is not charged; a seek resets the
+/// counter.
 #[tokio::test]
 async fn only_expiry_is_charged() {
     let queues = Fixture::new().await;
@@ -198,9 +206,9 @@ async fn only_expiry_is_charged() {
     assert_eq!(seen(&soon(&queues, of("q", "g", 2)).await), (vec!["1", "2"], 0));
 }
 
-/// Consumers that need no ack must get everything behind a lease that expired, each message once.
+/// Pops with autoAck must get all messages after an expired lease, each once.
 #[tokio::test]
-async fn auto_ack_passes_what_expired() {
+async fn auto_ack_delivers_after_an_expired_lease() {
     let queues = Fixture::new().await;
     push(&queues, "q", "p", &["1", "2", "3"]).await;
     soon(&queues, short(of("q", "g", 3))).await;
@@ -214,7 +222,7 @@ async fn auto_ack_passes_what_expired() {
     assert_eq!(dead(&queues, "g").await, []);
 }
 
-/// Deleted messages among those that expired are passed over, and what was charged to one of them is not charged to the next.
+/// Deleted messages of an expired lease are skipped, and their counter does not apply to the next message.
 #[tokio::test]
 async fn deleted_messages_are_not_charged() {
     let queues = Fixture::new().await;
@@ -232,15 +240,15 @@ async fn deleted_messages_are_not_charged() {
     assert_eq!(dead(&queues, "g").await, []);
 }
 
-/// One thing that happens to a batch.
+/// One event of a batch.
 #[derive(Debug, Clone, Copy)]
 enum Turn {
-    /// Its lease expires; of its messages so many were acked before.
+    /// Its lease expires after this many messages were acked.
     Crash(usize),
     Ack,
     /// The first message fails.
     Fail,
-    /// It is given back.
+    /// It is released.
     Retry,
 }
 
@@ -249,11 +257,12 @@ fn turns() -> impl Strategy<Value = Vec<(Turn, usize, bool)>> {
     proptest::collection::vec((turn, 1..5_usize, any::<bool>()), 1..25)
 }
 
-/// Whatever consumers do, in whichever server: messages come in order, each is acked or a dead letter and never both, a dead letter was delivered more
-/// often than the limit says, and if its last delivery expired, it was alone in it.
-/// Random turns against a model of what was delivered; then everything that is left is acked.
+/// Whatever consumers do, through whichever server: messages are delivered in order, each is acked or becomes a dead
+/// letter and never both, a dead letter was delivered more often than the limit allows, and if its last delivery
+/// expired, it was delivered alone. Random events against a model of the deliveries; then all remaining messages are
+/// acked.
 #[test]
-fn every_message_is_acked_or_given_up_whatever_happens() {
+fn every_message_is_acked_or_becomes_a_dead_letter() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     let (queues, elsewhere) = runtime.block_on(async {
         let queues = Fixture::new().await;
@@ -283,7 +292,7 @@ async fn play(
     push(queues, queue, "p", &MESSAGES[5..]).await;
     let group = format!("of {queue}");
     let mut deliveries = [0_usize; MESSAGES.len()];
-    // Whether its last delivery expired, and was not of this message alone.
+    // Whether its last delivery expired and had other messages.
     let mut together = [false; MESSAGES.len()];
     let mut acked = Vec::<usize>::new();
     let rest = std::iter::repeat_n((Turn::Ack, 8, false), MESSAGES.len());
@@ -295,7 +304,7 @@ async fn play(
         if acked.len() + dead.len() == MESSAGES.len() {
             break;
         }
-        // A lease that was short has ended by the time it is waited for, unless the last message was given up with it.
+        // A short lease has expired by now, unless the last message became a dead letter with it.
         let until = tokio::time::Instant::now() + Duration::from_millis(500);
         let Some(mut popped) = server.pop(pop, Some(until)).await.expect("a pop") else { continue };
         let numbers: Vec<usize> = transactions(&popped).iter().map(|id| id.parse().expect("a number")).collect();
@@ -317,10 +326,10 @@ async fn play(
             Turn::Retry => AckStatus::Retry,
         };
         let one = if status == AckStatus::Completed { popped.messages.len() } else { 1 };
-        let told = server.ack(say(&popped, &popped.messages[..one], status)).await.expect("acked");
-        prop_assert!(told.iter().all(|told| told.outcome.is_ok()), "{told:?}");
-        if told[0].dead_lettered && numbers.len() > 1 {
-            // The lease goes on with the others.
+        let outcomes = server.ack(say(&popped, &popped.messages[..one], status)).await.expect("acked");
+        prop_assert!(outcomes.iter().all(|acked| acked.outcome.is_ok()), "{outcomes:?}");
+        if outcomes[0].dead_lettered && numbers.len() > 1 {
+            // The other messages stay leased.
             popped.messages.remove(0);
             end(server, &popped, AckStatus::Completed).await;
             acked.extend(&numbers[1..]);

@@ -1,4 +1,4 @@
-//! Keys that change, keys that are missing, and ciphertexts that were moved.
+//! Key rotation, missing keys, and ciphertexts that were moved.
 
 use reveille_queue::{AckStatus, Change, DeadLetterFilter, Error, KeyId, Options, Page, Pop};
 
@@ -17,7 +17,7 @@ fn payloads(batch: &reveille_queue::Batch) -> Vec<&str> {
     batch.messages.iter().map(|message| message.payload.get()).collect()
 }
 
-/// The query of `docs/queue.md` that tells which keys are still needed: by the messages, by those kept aside, by the dead letters.
+/// The query of `docs/queue.md` for the keys that are still needed: by messages, by buffered messages, by dead letters.
 const KEYS_IN_USE: &str = "
     select encode(substr(payload, 5, 4), 'hex') as key, count(*) as messages
     from (select unnest(payloads) as payload from {schema}.segment where encrypted
@@ -26,7 +26,8 @@ const KEYS_IN_USE: &str = "
     where payload <> ''
     group by 1 order by 1";
 
-/// A key is replaced while its messages are there: first every server can decrypt with the new one, then it encrypts, and then the old one is removed.
+/// A key is replaced while there are messages: first every server can decrypt with the new one, then it encrypts, and
+/// then the old one is removed.
 /// The servers of the three steps are three processes on one schema.
 #[tokio::test]
 async fn keys_are_rotated_without_losing_messages() {
@@ -53,7 +54,8 @@ async fn keys_are_rotated_without_losing_messages() {
     assert_eq!(payloads(&soon(&new.queues, of("q", "other", 1)).await).len(), 1);
 }
 
-/// A server without the key of a message says so: the pop fails and names the key, the health check knows the reason, and the message stays for a server that has the key.
+/// A server without the key of a message reports it: the pop fails and names the key, the health check has the reason,
+/// and the message stays for a server with the key.
 #[tokio::test]
 async fn a_missing_key_is_an_error_that_names_it() {
     let queues = Fixture::with(keys(&[1])).await;
@@ -72,9 +74,9 @@ async fn a_missing_key_is_an_error_that_names_it() {
     assert_eq!(queues.count("select count(*) from {schema}.dead_letter").await, 0);
 }
 
-/// A push to an encrypted queue on a server without keys is refused, and the health check knows it.
+/// A push to an encrypted queue on a server without keys is rejected, and the health check reports it.
 #[tokio::test]
-async fn a_push_without_a_key_is_known_to_the_health_check() {
+async fn a_push_without_a_key_fails_the_health_check() {
     let queues = Fixture::with(keys(&[1])).await;
     encrypted(&queues, "q").await;
     let without = Elsewhere::start(&queues.db).await;
@@ -83,8 +85,9 @@ async fn a_push_without_a_key_is_known_to_the_health_check() {
     assert!(without.queues.encryption_failure().expect("known").contains("no key"));
 }
 
-/// A ciphertext that was copied to another message, and one that was changed, are not delivered and do not block their partition: they become dead letters,
-/// and the messages around them are read. Both are made by SQL, as a user with access to the database would.
+/// A ciphertext that was copied to another message, and one that was changed, are not delivered and do not block their
+/// partition: they become dead letters, and the messages around them are read. Both are made by SQL, as a user with
+/// access to the database would.
 #[tokio::test]
 async fn moved_and_changed_ciphertexts_become_dead_letters() {
     let queues = Fixture::with(keys(&[1])).await;
@@ -107,10 +110,10 @@ async fn moved_and_changed_ciphertexts_become_dead_letters() {
     assert!(now(&queues, of("q", "g", 10)).await.is_none());
     let letters =
         queues.dead_letters(&DeadLetterFilter::default(), Page { limit: 10, offset: 0 }).await.expect("listed");
-    let mut told: Vec<_> =
+    let mut listed: Vec<_> =
         letters.rows.iter().map(|letter| (letter.transaction_id.as_str(), letter.payload.is_none())).collect();
-    told.sort_unstable();
-    assert_eq!(told, [("changed", true), ("moved", true)]);
+    listed.sort_unstable();
+    assert_eq!(listed, [("changed", true), ("moved", true)]);
     assert!(
         letters.rows[0].error.as_deref().is_some_and(|why| why.contains("changed or moved")),
         "{:?}",
@@ -119,7 +122,8 @@ async fn moved_and_changed_ciphertexts_become_dead_letters() {
     assert!(queues.encryption_failure().expect("known").contains("changed or moved"));
 }
 
-/// A pop that needs no ack consumes nothing damaged either, and a transaction id that was changed in the database does not hide the message from the dead letters.
+/// A pop with autoAck does not consume damaged messages, either, and a transaction id that was changed in the database
+/// does not keep the message from the dead letters.
 #[tokio::test]
 async fn a_changed_transaction_id_does_not_open() {
     let queues = Fixture::with(keys(&[1])).await;
@@ -132,7 +136,7 @@ async fn a_changed_transaction_id_does_not_open() {
     assert_eq!(queues.count("select count(*) from {schema}.dead_letter where transaction_id = 'other'").await, 1);
 }
 
-/// Messages that were kept aside under maintenance, and dead letters that are replayed, open at their place afterwards.
+/// Messages that were buffered during maintenance, and replayed dead letters, can be decrypted afterwards.
 #[tokio::test]
 async fn encrypted_messages_survive_maintenance_and_replay() {
     let queues = Fixture::with(keys(&[1])).await;

@@ -1,4 +1,4 @@
-//! What operators watch: depth, lag, age and dead letters, bounded in number and free while nothing happens.
+//! Statistics for operators: depth, lag, age and dead letters, bounded in number and without statements while idle.
 
 use std::time::Duration;
 
@@ -7,7 +7,8 @@ use reveille_queue::{AckStatus, Figures, GroupFigures, Options, QueueFigures, Qu
 
 use crate::fixture::{Fixture, end, of, push, soon};
 
-/// Figures that fulfil a condition. A reading is repeated after a pause, so it is asked for again and again.
+/// Waits for statistics that fulfil a condition. They are read again only after a pause, so the test repeats the
+/// request.
 async fn figures(queues: &Queues, top: u32, wanted: impl Fn(&Figures) -> bool) -> Figures {
     let mut found = Figures::default();
     eventually("the figures are as wanted", async || {
@@ -19,18 +20,19 @@ async fn figures(queues: &Queues, top: u32, wanted: impl Fn(&Figures) -> bool) -
 }
 
 fn queue<'a>(figures: &'a Figures, name: &str) -> &'a QueueFigures {
-    figures.queues.iter().find(|one| one.queue.as_deref() == Some(name)).expect("the queue is told by itself")
+    figures.queues.iter().find(|one| one.queue.as_deref() == Some(name)).expect("the queue has statistics of its own")
 }
 
 fn group<'a>(figures: &'a Figures, queue: &str, name: &str) -> &'a GroupFigures {
     let wanted = (queue.to_owned(), name.to_owned());
-    figures.groups.iter().find(|one| one.group.as_ref() == Some(&wanted)).expect("the group is told by itself")
+    figures.groups.iter().find(|one| one.group.as_ref() == Some(&wanted)).expect("the group has statistics of its own")
 }
 
-/// Depth, lag, age and dead letters are those of the queue and of each of its groups; a queue without groups has all its messages waiting.
-/// Two groups read a queue to different places, one gives a message up; the messages are made older.
+/// Depth, lag, age and dead letters are reported for the queue and for each of its groups; in a queue without groups
+/// all messages count. Two groups read a queue to different positions, one makes a dead letter; the messages are made
+/// older.
 #[tokio::test]
-async fn figures_tell_what_waits_and_for_whom() {
+async fn statistics_are_reported_per_queue_and_group() {
     let queues = Fixture::new().await;
     push(&queues, "q", "p", &["1", "2", "3"]).await;
     push(&queues, "q", "r", &["4"]).await;
@@ -43,7 +45,7 @@ async fn figures_tell_what_waits_and_for_whom() {
     let older = "with older as (update {schema}.segment set created_at = created_at - interval '100 s' returning 1)
                  select count(*) from older";
     queues.count(older).await;
-    // Made older behind the back of this process, so something has to happen in it.
+    // Changed in the table only, so this process needs an event to read again.
     push(&queues, "young", "p", &["7"]).await;
 
     let figures = figures(&queues, 10, |figures| figures.queues.len() == 3).await;
@@ -57,8 +59,8 @@ async fn figures_tell_what_waits_and_for_whom() {
     assert_eq!(figures.groups.len(), 2, "the others have no groups");
 }
 
-/// However many queues and groups there are, only the largest are told by themselves; nothing of the others is missing from the sum.
-/// Six queues of one to six messages with a group each, of which two may be told.
+/// Only the largest queues and groups have statistics of their own; the others are included in the sum.
+/// Six queues of one to six messages with a group each, of which two have statistics of their own.
 #[tokio::test]
 async fn small_queues_are_summed_up() {
     let queues = Fixture::new().await;
@@ -69,18 +71,18 @@ async fn small_queues_are_summed_up() {
         end(&queues, &soon(&queues, of(&name, "g", 1)).await, AckStatus::Completed).await;
     }
     let figures = figures(&queues, 2, |figures| figures.queues.iter().map(|one| one.depth).sum::<u64>() == 21).await;
-    let told: Vec<_> = figures.queues.iter().map(|one| (one.queue.as_deref(), one.queues, one.depth)).collect();
-    assert_eq!(told, [(Some("q6"), 1, 6), (Some("q5"), 1, 5), (None, 4, 10)]);
+    let shown: Vec<_> = figures.queues.iter().map(|one| (one.queue.as_deref(), one.queues, one.depth)).collect();
+    assert_eq!(shown, [(Some("q6"), 1, 6), (Some("q5"), 1, 5), (None, 4, 10)]);
     let lags: Vec<_> = figures.groups.iter().map(|one| one.group.as_ref().map(|(queue, _)| queue.as_str())).collect();
     assert_eq!(lags, [Some("q6"), Some("q5"), None]);
     assert_eq!(figures.groups.iter().map(|one| one.lag).sum::<u64>(), 21);
     assert!(figures.queues.iter().all(|one| one.oldest.is_some()));
 }
 
-/// Figures that are asked for all the time cost nothing while nothing happens, and are read again when another process has written.
+/// Repeated requests for statistics send no statements while idle, and read again when another process has written.
 /// The server counts the statements of the role; another pool writes.
 #[tokio::test]
-async fn figures_of_an_idle_process_are_answered_from_memory() {
+async fn statistics_of_an_idle_process_come_from_memory() {
     let db = TestDb::new().await;
     let Some(role) = db.counting_role().await else { return };
     let open = |database: reveille_pg::Database| Queues::open(database, db.schema().clone(), Options::default());
@@ -89,7 +91,7 @@ async fn figures_of_an_idle_process_are_answered_from_memory() {
     let queues = open(role.database().clone()).await.expect("opened");
     eventually("it hears", async || queues.health().is_connected()).await;
     figures(&queues, 10, |figures| figures.queues.iter().any(|one| one.depth == 1)).await;
-    // What began to hear may have been after the reading: one more is allowed, once.
+    // The listener may have connected after the first read: one more read is allowed.
     eventually("a hundred readings without a statement", async || {
         let before = role.statements().await;
         tokio::time::sleep(Duration::from_millis(1_100)).await;

@@ -11,7 +11,7 @@ use reveille_queue::{
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::time::Instant;
 
-/// Queues, and the schema they live in.
+/// Queues, and their schema.
 pub(crate) struct Fixture {
     pub(crate) db: TestDb,
     pub(crate) queues: Queues,
@@ -43,14 +43,14 @@ impl Fixture {
         assert_eq!(done.rows_affected(), 1, "there is a queue {queue}");
     }
 
-    /// One number the database answers.
+    /// A number, read from the database.
     pub(crate) async fn count(&self, sql: &str) -> i64 {
         let sql = self.db.schema().sql(sql);
         sqlx::query_scalar(&sql).fetch_one(self.db.database().pool()).await.expect("a number")
     }
 }
 
-/// The queues as another process has them: the same tables, and nothing in common in memory.
+/// The queues of another process: the same tables, without shared memory.
 pub(crate) struct Elsewhere {
     pub(crate) queues: Queues,
     _way: Proxy,
@@ -62,7 +62,7 @@ impl Elsewhere {
     }
 
     pub(crate) async fn with(db: &TestDb, options: Options) -> Elsewhere {
-        // Another address makes it another database to everything that is kept once per database.
+        // Another address makes it another database for objects that exist once per database.
         let way = Proxy::start(db).await;
         let database =
             Database::connect_lazy(way.url(), reveille_pg::Options::default()).expect("a pool through a proxy");
@@ -94,17 +94,17 @@ pub(crate) fn statuses(pushed: &[Pushed]) -> Vec<PushStatus> {
     pushed.iter().map(|pushed| pushed.status.clone()).collect()
 }
 
-/// A pop for a group of any partition of a queue.
+/// A pop of any partition of a queue, for a group.
 pub(crate) fn of(queue: &str, group: &str, batch: usize) -> Pop {
     Pop { group: Some(group.to_owned()), batch, ..Pop::new(Source::queue(queue)) }
 }
 
-/// What is there now.
+/// Pops without a wait.
 pub(crate) async fn now(queues: &Queues, pop: Pop) -> Option<Batch> {
     queues.pop(pop, None).await.expect("a pop")
 }
 
-/// What comes before one's patience ends.
+/// Pops with a wait.
 pub(crate) async fn soon(queues: &Queues, pop: Pop) -> Batch {
     queues.pop(pop, Some(Instant::now() + PATIENCE)).await.expect("a pop").expect("something to pop")
 }
@@ -113,7 +113,7 @@ pub(crate) fn transactions(batch: &Batch) -> Vec<&str> {
     batch.messages.iter().map(|message| message.transaction_id.as_str()).collect()
 }
 
-/// The same said of some messages of a batch.
+/// Acks with one status for some messages of a batch.
 pub(crate) fn say<'a>(batch: &Batch, messages: impl IntoIterator<Item = &'a Message>, status: AckStatus) -> Vec<Ack> {
     let ack = |message: &Message| Ack {
         transaction_id: message.transaction_id.clone(),
@@ -126,14 +126,14 @@ pub(crate) fn say<'a>(batch: &Batch, messages: impl IntoIterator<Item = &'a Mess
     messages.into_iter().map(ack).collect()
 }
 
-/// Says the same of all of a batch; everything must count.
+/// Acks all messages of a batch with one status; all must be applied.
 pub(crate) async fn end(queues: &Queues, batch: &Batch, status: AckStatus) -> Vec<Acked> {
     let acked = queues.ack(say(batch, &batch.messages, status)).await.expect("acked");
     assert!(acked.iter().all(|acked| acked.outcome.is_ok()), "{acked:?}");
     acked
 }
 
-/// Returns when so many pops wait.
+/// Waits until this many pops wait.
 pub(crate) async fn until_waiting(queues: &Queues, count: usize) {
     eventually("so many wait", async || {
         queues.health().consumers.iter().map(|consumer| consumer.waiters).sum::<usize>() == count
@@ -141,12 +141,12 @@ pub(crate) async fn until_waiting(queues: &Queues, count: usize) {
     .await;
 }
 
-/// Returns when somebody waits for what a transaction has locked.
+/// Waits until a session waits for a lock of a transaction.
 pub(crate) async fn until_blocked(queues: &Fixture, transaction: &mut sqlx::PgConnection) {
     let holder: i32 = sqlx::query_scalar("select pg_backend_pid()").fetch_one(transaction).await.expect("a number");
     let waits = format!("select count(*) from pg_stat_activity where {holder} = any (pg_blocking_pids(pid))");
-    eventually("somebody waits for the transaction", async || queues.count(&waits).await > 0).await;
+    eventually("a session waits for the transaction", async || queues.count(&waits).await > 0).await;
 }
 
-/// A moment in which nothing is expected to happen.
-pub(crate) const MOMENT: Duration = Duration::from_millis(300);
+/// A short time in which no event is expected.
+pub(crate) const SHORT_TIME: Duration = Duration::from_millis(300);

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::fixture::{Fixture, PATIENCE, end, now, of, push, say, soon, transactions, until_waiting};
 
-/// A moment that lies between what was pushed before and what is pushed after.
+/// A time between the messages pushed before and those pushed after.
 async fn between(queues: &Fixture) -> OffsetDateTime {
     let clock = "select (extract(epoch from clock_timestamp()) * 1000000)::bigint from pg_sleep(0.005)";
     let micros = queues.count(clock).await;
@@ -22,14 +22,15 @@ async fn lag(queues: &Queues, group: &str, queue: &str) -> (u64, u64) {
     (group.lag, group.lagging_partitions)
 }
 
-/// Lag is what was pushed and not yet ended, in messages and in age, also where older messages are gone; what was read to the end has none.
+/// Lag counts the messages that were pushed and not ended, and their age, also if older messages were removed; a group
+/// that has acked all has none.
 #[tokio::test]
-async fn lag_is_what_waits() {
+async fn lag_counts_messages_that_are_not_ended() {
     let queues = Fixture::new().await;
     push(&queues, "q", "a", &["1", "2", "3"]).await;
     push(&queues, "q", "b", &["1"]).await;
     let first = soon(&queues, Pop { source: Source::partition("q", "a"), ..of("q", "g", 2) }).await;
-    assert_eq!(lag(&queues, "g", "q").await, (4, 2), "leased is not ended");
+    assert_eq!(lag(&queues, "g", "q").await, (4, 2), "leased messages count");
     end(&queues, &first, AckStatus::Completed).await;
     let groups = queues.groups(None, None).await.expect("listed");
     let [group] = &groups[..] else { panic!("one group: {groups:?}") };
@@ -38,9 +39,9 @@ async fn lag_is_what_waits() {
     assert!(group.lag_seconds > 0.0 && group.lag_seconds < 60.0, "{group:?}");
     assert!(group.read_at.is_some());
     let behind = queues.lagging(None, Duration::ZERO, 10).await.expect("listed");
-    let places: Vec<_> =
+    let lags: Vec<_> =
         behind.iter().map(|part| (part.partition.as_str(), part.lag, part.position, part.head)).collect();
-    assert_eq!(places, [("a", 1, 2, 3), ("b", 1, 0, 1)], "longest first");
+    assert_eq!(lags, [("a", 1, 2, 3), ("b", 1, 0, 1)], "longest first");
     assert!(queues.lagging(Some("g"), Duration::from_secs(60), 10).await.expect("listed").is_empty());
     assert!(queues.lagging(None, Duration::MAX, 10).await.expect("listed").is_empty(), "longer than any interval");
     queues.clear("q", Some("b")).await.expect("cleared");
@@ -48,10 +49,11 @@ async fn lag_is_what_waits() {
     end(&queues, &soon(&queues, of("q", "g", 9)).await, AckStatus::Completed).await;
     let done = queues.groups(Some("g"), None).await.expect("listed");
     assert_eq!((done[0].lag, done[0].lag_seconds), (0, 0.0));
-    assert!(queues.groups(Some("nobody"), None).await.expect("listed").is_empty());
+    assert!(queues.groups(Some("unknown"), None).await.expect("listed").is_empty());
 }
 
-/// A group moves to the end and to a time, backwards too, in all partitions or in one; who waits is woken by what can be read again.
+/// A group moves to the end and to a time, also backwards, in all partitions or in one; waiting pops are woken by
+/// messages that can be read again.
 #[tokio::test]
 async fn seeking_moves_in_both_directions() {
     let queues = Fixture::new().await;
@@ -62,7 +64,7 @@ async fn seeking_moves_in_both_directions() {
     for partition in ["a", "b"] {
         push(&queues, "q", partition, &["2"]).await;
     }
-    assert_eq!(queues.seek("g", "q", None, Seek::End).await.expect("asked"), None, "nobody has read for it");
+    assert_eq!(queues.seek("g", "q", None, Seek::End).await.expect("asked"), None, "the group does not exist");
     end(&queues, &soon(&queues, Pop { partitions: 2, ..of("q", "g", 9) }).await, AckStatus::Completed).await;
     let (batch, moved) = tokio::join!(soon(&queues, of("q", "g", 9)), async {
         until_waiting(&queues, 1).await;
@@ -80,9 +82,9 @@ async fn seeking_moves_in_both_directions() {
     assert_eq!(transactions(&soon(&queues, of("q", "g", 9)).await), ["3"]);
 }
 
-/// Who reads while its group is moved loses its lease: its acks are refused, and the messages come again.
+/// A seek ends the leases of its group: acks are rejected, and the messages are delivered again.
 #[tokio::test]
-async fn a_seek_ends_the_lease_of_who_reads() {
+async fn a_seek_ends_leases() {
     let queues = Fixture::new().await;
     push(&queues, "q", "p", &["1", "2"]).await;
     let lost = soon(&queues, of("q", "g", 2)).await;
@@ -94,9 +96,10 @@ async fn a_seek_ends_the_lease_of_who_reads() {
     end(&queues, &again, AckStatus::Completed).await;
 }
 
-/// While consumers read and producers push, a group is moved to the beginning again and again; then it must read every message once more, in order.
+/// While consumers read and producers push, a group is moved to the beginning repeatedly; then it must read every
+/// message once more, in order.
 #[tokio::test(flavor = "multi_thread")]
-async fn seeking_against_reading() {
+async fn seeking_while_consumers_read() {
     let queues = Fixture::new().await;
     push(&queues, "q", "p", &["first"]).await;
     end(&queues, &soon(&queues, of("q", "g", 1)).await, AckStatus::Completed).await;
@@ -138,30 +141,30 @@ async fn seeking_against_reading() {
     assert_eq!(lag(&queues, "g", "q").await, (0, 0));
 }
 
-/// A deleted group is gone from all its queues or from one, and if it comes back it reads from the beginning; so does a consumer that waits.
+/// A group is deleted in all its queues or in one, and a later pop reads from the beginning; so does a waiting pop.
 #[tokio::test]
-async fn a_deleted_group_begins_again() {
+async fn a_deleted_group_starts_again() {
     let queues = Fixture::new().await;
     for queue in ["q", "r"] {
         push(&queues, queue, "p", &["1"]).await;
         end(&queues, &soon(&queues, of(queue, "g", 1)).await, AckStatus::Completed).await;
         end(&queues, &soon(&queues, of(queue, "other", 1)).await, AckStatus::Completed).await;
     }
-    assert_eq!(queues.delete_group("nobody", None, false).await.expect("asked"), 0);
+    assert_eq!(queues.delete_group("unknown", None, false).await.expect("asked"), 0);
     assert_eq!(queues.delete_group("g", Some("r"), false).await.expect("deleted"), 1);
-    assert!(now(&queues, of("q", "g", 1)).await.is_none(), "of r only");
+    assert!(now(&queues, of("q", "g", 1)).await.is_none(), "deleted in r only");
     let (batch, gone) = tokio::join!(soon(&queues, of("q", "g", 1)), async {
         until_waiting(&queues, 1).await;
         queues.delete_group("g", None, false).await.expect("deleted")
     });
     assert_eq!((gone, transactions(&batch)), (1, vec!["1"]));
     assert_eq!(transactions(&soon(&queues, of("r", "g", 1)).await), ["1"]);
-    assert!(now(&queues, of("q", "other", 1)).await.is_none(), "others are where they were");
+    assert!(now(&queues, of("q", "other", 1)).await.is_none(), "other groups have not moved");
     let orphans = "select count(*) from {schema}.cursor c where not exists (select from {schema}.consumer k where k.id = c.consumer_id)";
     assert_eq!(queues.count(orphans).await, 0);
 }
 
-/// A group that keeps its subscription begins again where that says, which can be changed.
+/// A group that keeps its subscription starts again at its position, which can be changed.
 #[tokio::test]
 async fn a_subscription_may_outlive_the_cursors() {
     let queues = Fixture::new().await;
@@ -177,16 +180,17 @@ async fn a_subscription_may_outlive_the_cursors() {
     let middle = between(&queues).await;
     push(&queues, "q", "p", &["3"]).await;
     assert_eq!(queues.resubscribe("g", middle).await.expect("changed"), 1);
-    assert_eq!(queues.resubscribe("nobody", middle).await.expect("asked"), 0);
+    assert_eq!(queues.resubscribe("unknown", middle).await.expect("asked"), 0);
     queues.delete_group("g", None, true).await.expect("reset");
     assert_eq!(transactions(&soon(&queues, new).await), ["3"]);
     let group = queues.groups(Some("g"), None).await.expect("listed").remove(0);
     assert_eq!(group.subscription, Subscription::Since(middle));
 }
 
-/// Groups are deleted while others read for them and partitions are made: no error, no cursor without a group, and the group reads everything at the end.
+/// Groups are deleted while consumers read for them and partitions are created: no error, no cursor without a group,
+/// and the group reads all messages in the end.
 #[tokio::test(flavor = "multi_thread")]
-async fn deleting_groups_against_everything() {
+async fn deleting_groups_while_consumers_read() {
     let queues = Fixture::new().await;
     push(&queues, "q", "p", &["first"]).await;
     let producer = tokio::spawn({

@@ -1,4 +1,4 @@
-//! Maintenance: nothing is lost, nothing overtakes, and everybody is told when it ends.
+//! Maintenance mode: no message is lost or overtaken, and waiters are woken at its end.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,9 +10,10 @@ use crate::fixture::{
     Elsewhere, Fixture, PATIENCE, end, message, now, of, push, soon, statuses, transactions, until_waiting,
 };
 
-/// While pushes are under maintenance messages are kept aside, by every process; its end pushes them in their order, once each, and wakes who waits for them.
+/// During maintenance of pushes every process buffers messages; its end pushes them in order, once each, and wakes the
+/// pops that wait for them.
 #[tokio::test]
-async fn what_is_kept_aside_comes_at_the_end() {
+async fn buffered_messages_are_pushed_when_maintenance_ends() {
     let here = Fixture::new().await;
     let there = Elsewhere::start(&here.db).await;
     push(&here, "q", "p", &["1"]).await;
@@ -32,12 +33,13 @@ async fn what_is_kept_aside_comes_at_the_end() {
     let state = here.maintenance().await.expect("asked");
     assert_eq!((state.push, state.buffered, state.oldest_at), (false, 0, None));
     assert_eq!(statuses(&push(&here, "q", "p", &["4", "6"]).await), [Duplicate, Queued]);
-    here.set_push_maintenance(false).await.expect("nothing to do");
+    here.set_push_maintenance(false).await.expect("no messages to push");
 }
 
-/// Producers of two processes push while maintenance begins and ends again and again: every message comes once, each producer's in its order.
+/// Producers of two processes push while maintenance begins and ends repeatedly: every message is delivered once, each
+/// producer's in order.
 #[tokio::test(flavor = "multi_thread")]
-async fn draining_against_pushing() {
+async fn draining_while_producers_push() {
     const EACH: usize = 120;
     let here = Fixture::new().await;
     let there = Elsewhere::start(&here.db).await;
@@ -73,7 +75,7 @@ async fn draining_against_pushing() {
         kept += tokio::time::timeout(PATIENCE, producer).await.expect("in time").expect("no panic");
     }
     tokio::time::timeout(PATIENCE, switcher).await.expect("in time").expect("no panic");
-    assert!(kept > 0, "some were kept aside");
+    assert!(kept > 0, "some were buffered");
     let mut numbers: HashMap<String, usize> = HashMap::new();
     let mut read = 0;
     while let Some(batch) = now(&here, Pop { auto_ack: true, partitions: 3, ..of("q", "g", 1_000) }).await {
@@ -88,9 +90,9 @@ async fn draining_against_pushing() {
     assert_eq!(read, 4 * EACH);
 }
 
-/// More than one step is drained by two processes at once; a queue that is full by now takes what was accepted before.
+/// Two processes drain several steps at once; a queue that is full by now accepts messages that were buffered before.
 #[tokio::test(flavor = "multi_thread")]
-async fn two_may_drain_a_full_queue() {
+async fn two_processes_drain_into_a_full_queue() {
     let here = Fixture::new().await;
     let there = Elsewhere::start(&here.db).await;
     let change = Change { max_size: Some(1), ..Change::default() };
@@ -107,9 +109,10 @@ async fn two_may_drain_a_full_queue() {
     assert_eq!(here.maintenance().await.expect("asked").buffered, 0);
 }
 
-/// A queue that wants encryption by the end of maintenance gets what was kept aside encrypted; a process without the key drains nothing and loses nothing.
+/// A queue that was set to encryption during maintenance gets buffered messages encrypted; a process without the key
+/// drains and loses none.
 #[tokio::test]
-async fn what_was_kept_aside_is_sealed_as_its_queue_wants_it() {
+async fn buffered_messages_are_encrypted_if_their_queue_is() {
     let key = Options::default().encryption_keys(vec![[5; 32]]);
     let queues = Fixture::with(key).await;
     let keyless = Elsewhere::start(&queues.db).await;
@@ -128,9 +131,10 @@ async fn what_was_kept_aside_is_sealed_as_its_queue_wants_it() {
     assert_eq!(queues.count("select count(*) from {schema}.segment where not encrypted").await, 0);
 }
 
-/// A deleted queue takes along what is kept aside for it; a transaction cannot push under maintenance, and says so.
+/// The buffered messages of a deleted queue are deleted with it; a push in a transaction is rejected during
+/// maintenance.
 #[tokio::test]
-async fn maintenance_and_the_rest() {
+async fn maintenance_with_deleted_queues_and_transactions() {
     let queues = Fixture::new().await;
     queues.set_push_maintenance(true).await.expect("switched");
     push(&queues, "gone", "p", &["1"]).await;
@@ -145,7 +149,7 @@ async fn maintenance_and_the_rest() {
     assert_eq!(transactions(&soon(&queues, of("q", "g", 9)).await), ["2"]);
 }
 
-/// While pops are under maintenance nobody gets anything, whoever asks; its end wakes who waits, in every process.
+/// During maintenance of pops no pop gets a message; its end wakes waiting pops in every process.
 #[tokio::test]
 async fn pops_wait_for_the_end_of_maintenance() {
     let here = Fixture::new().await;

@@ -1,4 +1,4 @@
-//! What a process counts: every message once for each thing that became of it, whichever way it went.
+//! The counters of a process: every message counts once for each outcome, by any route.
 
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ fn moved(queues: &Queues, queue: &str, group: &str) -> GroupCounts {
     groups.iter().find(|one| one.group.as_ref() == Some(&wanted)).map(|one| one.counts).unwrap_or_default()
 }
 
-/// A push counts what it stored, whether it came by itself, in a transaction, or was kept aside during maintenance; a duplicate and what is rolled back do not count.
-/// The same message is pushed twice, and a transaction fails because of its ack.
+/// A push counts the messages that it stored, by itself, in a transaction, or from the maintenance buffer; duplicates
+/// and rolled-back messages do not count. The same message is pushed twice, and a transaction fails because of its ack.
 #[tokio::test]
 async fn a_push_counts_once_for_each_message_that_is_stored() {
     let queues = Fixture::new().await;
@@ -41,8 +41,8 @@ async fn a_push_counts_once_for_each_message_that_is_stored() {
     assert_eq!(pushed(&queues, "q"), 5);
 }
 
-/// An ack ends the messages before it, and all of them are counted once: acks of the last message alone, of some and then the rest, said again, in a
-/// transaction, and with `autoAck`.
+/// An ack ends the messages before it, and each of them is counted once: acks of the last message alone, of some and
+/// then the rest, repeated acks, acks in a transaction, and `autoAck`.
 /// Each way reads two or more messages of a queue of its own.
 #[tokio::test]
 async fn an_ack_counts_every_message_that_it_ends() {
@@ -74,10 +74,12 @@ async fn an_ack_counts_every_message_that_it_ends() {
     assert_eq!(moved(&queues, "auto", "g"), all);
 }
 
-/// A refused message is counted as failed while it comes again, and as a dead letter when it does not; so is one whose leases expire, by whichever way it is claimed.
-/// One message is refused up to the limit, one is given up at once, and one is never acked: by any partition of the queue, and by one.
+/// A failed message counts as failed while it is redelivered, and as a dead letter when it is not; so does one whose
+/// leases expire, by either way to claim it.
+/// One message fails up to the limit, one becomes a dead letter at once, and one is never acked: by any partition of
+/// the queue, and by one partition.
 #[tokio::test]
-async fn what_fails_and_what_is_given_up_is_counted() {
+async fn failures_and_dead_letters_are_counted() {
     let queues = Fixture::new().await;
     let limit = Change { retry_limit: Some(1), ..Change::default() };
     queues.configure("q", None, None, &limit).await.expect("configured");
@@ -104,10 +106,10 @@ async fn what_fails_and_what_is_given_up_is_counted() {
     }
 }
 
-/// Each process counts what went through it, also where another gave the lease out; an empty pop counts nothing.
+/// Each process counts the messages that it handled, also if another granted the lease; an empty pop is not counted.
 /// One process pops, the other acks each message.
 #[tokio::test]
-async fn a_process_counts_what_went_through_it() {
+async fn a_process_counts_the_messages_it_handled() {
     let queues = Fixture::new().await;
     let elsewhere = Elsewhere::start(&queues.db).await;
     push(&queues, "q", "p", &["1", "2"]).await;

@@ -1,4 +1,4 @@
-//! Looking at messages, and changing what becomes of one.
+//! Listing messages, and deleting, dead-lettering and retrying one.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn names(rows: &[(String, String, MessageStatus)]) -> Vec<&str> {
     rows.iter().map(|(_, transaction, _)| transaction.as_str()).collect()
 }
 
-/// Messages are listed newest first, page by page, and found by everything they have.
+/// Messages are listed newest first, page by page, and found by every filter.
 #[tokio::test]
 async fn messages_are_listed_newest_first() {
     let queues = Fixture::new().await;
@@ -52,14 +52,14 @@ async fn messages_are_listed_newest_first() {
     assert!(listed(&queues, nothing, ALL).await.is_empty());
 }
 
-/// A message is pending until every group has ended it, and processing while somebody has it.
+/// A message is pending until every group has ended it, and processing while it is leased.
 #[tokio::test]
-async fn messages_are_found_by_how_far_they_have_come() {
+async fn messages_are_found_by_status() {
     let queues = Fixture::new().await;
     push(&queues, "q", "p", &["1", "2"]).await;
     push(&queues, "q", "p", &["3", "4"]).await;
     let with = |status| MessageFilter { status: Some(status), ..any() };
-    assert_eq!(listed(&queues, with(MessageStatus::Pending), ALL).await.len(), 4, "nobody reads");
+    assert_eq!(listed(&queues, with(MessageStatus::Pending), ALL).await.len(), 4, "no group reads");
     end(&queues, &soon(&queues, of("q", "g", 1)).await, AckStatus::Completed).await;
     soon(&queues, of("q", "g", 2)).await;
     assert_eq!(names(&listed(&queues, with(MessageStatus::Completed), ALL).await), ["1"]);
@@ -75,7 +75,8 @@ async fn messages_are_found_by_how_far_they_have_come() {
     assert!(queues.reading_mode(&any()).await.expect("asked").without_group);
 }
 
-/// One message with its payload and who reads it, whether or not this process has pushed it; encrypted ones are opened.
+/// A message is returned with its payload and its groups, whichever process pushed it; encrypted payloads are
+/// decrypted.
 #[tokio::test]
 async fn one_message_is_found_by_its_transaction_id() {
     let key = Options::default().encryption_keys(vec![[3; 32]]);
@@ -101,7 +102,8 @@ async fn one_message_is_found_by_its_transaction_id() {
     assert!(queues.message(foreign, "1").await.expect("asked").is_none());
 }
 
-/// A deleted message is read by nobody, not even as a gap that a pop stumbles over; who has it may ack it; its transaction id may come again, here and elsewhere.
+/// A deleted message is not delivered, and pops skip it without an empty answer; a consumer that holds it may ack it;
+/// its transaction id is free, in every process.
 #[tokio::test]
 async fn a_deleted_message_is_gone() {
     let queues = Fixture::new().await;
@@ -113,11 +115,11 @@ async fn a_deleted_message_is_gone() {
         assert!(queues.delete_message(partition, gone).await.expect("deleted"));
         assert!(!queues.delete_message(partition, gone).await.expect("asked"), "once");
     }
-    let first = now(&queues, of("q", "g", 1)).await.expect("what is behind the deleted ones");
+    let first = now(&queues, of("q", "g", 1)).await.expect("the message after the deleted ones");
     assert_eq!(transactions(&first), ["3"]);
     assert!(there.queues.delete_message(partition, "3").await.expect("deleted"));
     end(&queues, &first, AckStatus::Completed).await;
-    let second = now(&queues, of("q", "g", 1)).await.expect("what is behind a deleted segment");
+    let second = now(&queues, of("q", "g", 1)).await.expect("the message after a deleted segment");
     assert_eq!(transactions(&second), ["5"]);
     assert_eq!(names(&listed(&queues, any(), ALL).await), ["5"]);
     assert_eq!(queues.count("select count(*) from {schema}.segment where '\"1\"' = any (payloads)").await, 0, "erased");
@@ -126,7 +128,7 @@ async fn a_deleted_message_is_gone() {
     assert_eq!(transactions(&soon(&queues, of("q", "other", 9)).await), ["5", "1", "2"]);
 }
 
-/// A message that keeps failing behind deleted ones must still reach the dead letters, and only for its own failures.
+/// A message that keeps failing after deleted ones must still become a dead letter, and only for its own failures.
 #[tokio::test]
 async fn a_failure_behind_deleted_messages_counts() {
     let queues = Fixture::new().await;
@@ -142,10 +144,10 @@ async fn a_failure_behind_deleted_messages_counts() {
     }
 }
 
-/// A message that was deleted and came again must be ended by its ack, also if the deleted one lies before it in the same lease.
-/// A process that does not remember what was given out acks everything, so that each is looked up.
+/// A message that was deleted and pushed again must be ended by its ack, also if the deleted one lies before it in the
+/// same lease. A process without the lease in its cache acks all messages, so that each is looked up.
 #[tokio::test]
-async fn a_message_that_came_again_can_be_acked() {
+async fn a_message_that_was_pushed_again_can_be_acked() {
     let queues = Fixture::new().await;
     let there = Elsewhere::start(&queues.db).await;
     let partition = push(&queues, "q", "p", &["1", "2", "3"]).await[0].partition_id;
@@ -158,9 +160,9 @@ async fn a_message_that_came_again_can_be_acked() {
     assert!(now(&queues, of("q", "g", 9)).await.is_none());
 }
 
-/// A buried message is a dead letter and nobody's to read; retried it is a message again under its own id.
+/// A message that an operator makes a dead letter is not delivered; retried, it is a message with its own id again.
 #[tokio::test]
-async fn a_buried_message_can_come_again() {
+async fn a_dead_lettered_message_can_be_retried() {
     let queues = Fixture::new().await;
     let partition = push(&queues, "q", "p", &["1", "2"]).await[0].partition_id;
     assert!(queues.make_dead_letter(partition, "1", "by\0hand").await.expect("buried"));
@@ -177,9 +179,9 @@ async fn a_buried_message_can_come_again() {
     assert_eq!(queues.retry_message(partition, "none").await.expect("asked"), None);
 }
 
-/// A message that waits to be tried again is tried at once.
+/// A message that waits for its retry delay is retried at once.
 #[tokio::test]
-async fn a_failed_message_need_not_wait() {
+async fn a_failed_message_can_be_retried_at_once() {
     let queues = Fixture::new().await;
     let partition = push(&queues, "q", "p", &["1"]).await[0].partition_id;
     queues.set("q", "retry_delay_ms = 3600000").await;
@@ -192,9 +194,10 @@ async fn a_failed_message_need_not_wait() {
     assert_eq!((retried, transactions(&batch), batch.messages[0].retries), (Some(Retried::Released(1)), vec!["1"], 0));
 }
 
-/// Deleting messages of one segment at the same time loses none of the deletions, and readers see each message or not at all.
+/// Deleting messages of one segment at the same time loses none of the deletions, and readers see each message or not
+/// at all.
 #[tokio::test(flavor = "multi_thread")]
-async fn deleting_against_reading_and_deleting() {
+async fn deleting_messages_while_consumers_read() {
     let queues = Fixture::new().await;
     let names: Vec<String> = (0..100).map(|n| n.to_string()).collect();
     let messages = names.iter().map(|name| message("q", "p", name)).collect();

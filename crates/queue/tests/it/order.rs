@@ -1,4 +1,4 @@
-//! Order is commit order, and nothing is lost or comes twice.
+//! Order is commit order, and every message is delivered exactly once.
 
 use std::collections::HashMap;
 
@@ -7,8 +7,8 @@ use tokio::time::Instant;
 
 use crate::fixture::{Elsewhere, Fixture, PATIENCE, end, json, message, now, of};
 
-/// Producers of two processes push to few partitions while consumers of two groups read: each group gets every message once, each producer's messages in its order, and offsets without
-/// a gap.
+/// Producers of two processes push to few partitions while consumers of two groups read: each group gets every message
+/// once, each producer's messages in order, and offsets have no gap.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_group_reads_everything_in_order() {
     const PRODUCERS: usize = 6;
@@ -38,7 +38,7 @@ async fn every_group_reads_everything_in_order() {
                     let batch = match queues.pop(Pop { partitions: 2, ..of("q", group, 5) }, idle()).await {
                         Ok(Some(batch)) => batch,
                         Ok(None) => break,
-                        // A machine with too much to do: what was leased meanwhile comes back.
+                        // On a busy machine a lease may have expired: its messages are redelivered.
                         Err(error) if error.is_transient() => continue,
                         Err(error) => panic!("{error}"),
                     };
@@ -76,10 +76,11 @@ async fn every_group_reads_everything_in_order() {
     }
 }
 
-/// Who wants one message of a segment reads all of it, so what is pushed at once must not become one that is large. Messages of several sizes for two partitions in one call: they come in
-/// their order, without gaps, from segments that are bounded unless they hold a single message; and all of them are remembered.
+/// A pop of one message reads its whole segment, so a large push must not become one large segment.
+/// Messages of several sizes for two partitions in one call: they are delivered in order, without gaps, from segments
+/// that are bounded unless they hold a single message; and all of them are in the dedup cache.
 #[tokio::test]
-async fn what_is_pushed_at_once_is_stored_in_bounded_segments() {
+async fn a_large_push_is_stored_in_bounded_segments() {
     let queues = Fixture::new().await;
     let sized = |number: usize| {
         let bytes = [10, 5_000, 300_000][number % 17 / 8];

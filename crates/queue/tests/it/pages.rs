@@ -1,4 +1,4 @@
-//! How much a pop reads: pages, which unlike time are the same on every machine.
+//! How much a pop reads, in pages, which unlike time are the same on every machine.
 
 use std::ops::Range;
 
@@ -21,7 +21,7 @@ async fn counted_with(options: Options) -> Option<(TestDb, Queues, CountingRole)
     Some((db, queues, role))
 }
 
-/// A message in each of some partitions, pushed, popped and acked: pages that pushing, popping and acking have read.
+/// Pushes, pops and acks a message in each of some partitions; returns the pages that each of the three has read.
 async fn through(queues: &Queues, role: &CountingRole, partitions: Range<usize>) -> [i64; 3] {
     let read = async || {
         let pages = async |statement: &str| role.pages_matching(statement).await;
@@ -37,8 +37,8 @@ async fn through(queues: &Queues, role: &CountingRole, partitions: Range<usize>)
     [0, 1, 2].map(|at| after[at] - before[at])
 }
 
-/// A plan that was made while the tables were small, and known to be, is as good when they have grown.
-/// They are analyzed after the first message, and grow until the one that is measured.
+/// A plan that was made while the tables were small must be as good when they have grown.
+/// The tables are analyzed after the first message, and grow until the measured one.
 #[tokio::test]
 async fn a_message_costs_the_same_when_the_tables_have_grown() {
     const GROWN: usize = 2_000;
@@ -57,10 +57,10 @@ async fn a_message_costs_the_same_when_the_tables_have_grown() {
     .await;
 }
 
-/// Somebody's old transaction keeps every version of every cursor, and looks do not wade through them: neither through what was leased, nor
-/// through the leases that have ended before their time.
+/// A long transaction keeps every version of every cursor, and polls must not read these dead tuples: neither those of
+/// current leases, nor those of leases that were ended early.
 #[tokio::test]
-async fn what_an_old_transaction_keeps_is_not_read() {
+async fn dead_tuples_kept_by_an_old_transaction_are_not_read() {
     const POLLS: i64 = 100;
     const PARTITIONS: usize = 250;
     const ROUNDS: usize = 12;
@@ -76,17 +76,17 @@ async fn what_an_old_transaction_keeps_is_not_read() {
         }
         role.pages_matching(".claim(").await - before
     };
-    // The last of it is read until it is no longer recent.
+    // The most recent dead tuples are read until they are older.
     eventually("it is old", async || polls().await < POLLS * 60).await;
-    // One of twenty may have to read everything, which is three times as much and more.
+    // One poll of twenty may scan everything, which is more than three times as much.
     let pages = polls().await;
     println!("{POLLS} looks read {pages} pages");
     assert!((1..POLLS * 60).contains(&pages), "{pages}");
     old.rollback().await.expect("it ends");
 }
 
-/// What a push, a pop and an ack read must not depend on how much the partition holds.
-/// A partition gets 50 000 segments behind the first message; its group moves to the end, and one more message goes through.
+/// The pages of a push, a pop and an ack must not depend on the size of the partition.
+/// A partition gets 50 000 segments after the first message; its group moves to the end, and one more message follows.
 #[tokio::test]
 async fn a_message_costs_the_same_in_a_large_partition() {
     const SEGMENTS: usize = 50_000;
@@ -103,7 +103,7 @@ async fn a_message_costs_the_same_in_a_large_partition() {
     sqlx::query(db.schema().sql(&more)).execute(db.database().pool()).await.expect("a large partition");
     queues.seek("g", "q", None, Seek::End).await.expect("moved");
     db.analyze().await;
-    // The first push reads what others have appended, once.
+    // The first push loads the hashes that others have appended, once.
     eventually("no more pages than in a small partition", async || {
         let large = through(&queues, &role, 0..1).await;
         println!("from {small:?} to {large:?} pages");
@@ -112,8 +112,10 @@ async fn a_message_costs_the_same_in_a_large_partition() {
     .await;
 }
 
-/// A partition that has more messages than fit into the memory for duplicates must not be read again by every push, and a duplicate of a recent message must be recognised.
-/// Room for 8 000 hashes, and a partition of three times as many: the statement that reads hashes is sent once. Then another process begins, and reads the newest only.
+/// A partition with more messages than the dedup cache holds must not be read again by every push, and a duplicate of a
+/// recent message must be recognised.
+/// Room for 8 000 hashes, and a partition of three times as many: the statement that reads hashes is sent once. Then
+/// another process starts, and reads only the newest.
 #[tokio::test]
 async fn a_push_to_a_partition_of_any_size_does_not_read_it_again() {
     let small = || Options::default().dedup_cache_bytes(8_000 * 24);

@@ -1,4 +1,4 @@
-//! Reading: who gets what, and when.
+//! Pops: which consumer gets which messages, and when.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use time::OffsetDateTime;
 use tokio::time::{Instant, timeout};
 
 use crate::fixture::{
-    Elsewhere, Fixture, MOMENT, PATIENCE, end, json, message, now, of, push, soon, transactions, until_waiting,
+    Elsewhere, Fixture, PATIENCE, SHORT_TIME, end, json, message, now, of, push, soon, transactions, until_waiting,
 };
 
-/// Everything a producer gave comes back, byte by byte where that matters.
+/// All fields of a message are returned unchanged, the payload byte by byte.
 #[tokio::test]
-async fn a_message_comes_back_as_it_went_in() {
+async fn a_message_is_returned_unchanged() {
     let queues = Fixture::new().await;
     let payloads = ["null", "{}", "{\"b\":1, \"a\": [1.0e2, \"\\u0000 🐘\"]}", "\"text\"", "0", "false"];
     let mut messages = Vec::new();
@@ -22,7 +22,7 @@ async fn a_message_comes_back_as_it_went_in() {
         messages.push(message);
     }
     messages[1].trace_id = Some("trace".to_owned());
-    messages[2].producer = Some("somebody".to_owned());
+    messages[2].producer = Some("billing".to_owned());
     let pushed = queues.push(messages).await.expect("pushed");
     let batch = soon(&queues, of("shop.orders", "g", BATCH_MAX)).await;
     let back: Vec<&str> = batch.messages.iter().map(|message| message.payload.get()).collect();
@@ -31,27 +31,27 @@ async fn a_message_comes_back_as_it_went_in() {
     let [first, second, third, ..] = &batch.messages[..] else { panic!("six messages") };
     assert_eq!((first.id, first.partition_id), (pushed[0].message_id, pushed[0].partition_id));
     assert_eq!((first.trace_id.as_deref(), second.trace_id.as_deref()), (None, Some("trace")));
-    assert_eq!((second.producer.as_deref(), third.producer.as_deref()), (None, Some("somebody")));
+    assert_eq!((second.producer.as_deref(), third.producer.as_deref()), (None, Some("billing")));
     assert_eq!((first.queue.as_str(), first.partition.as_str()), ("shop.orders", "a/b \"c\" 🐘"));
     assert!((OffsetDateTime::now_utc() - first.created_at).abs() < PATIENCE, "{}", first.created_at);
 }
 
-/// While somebody has a partition nobody else of the group gets it; its end frees it.
+/// While a partition is leased no other consumer of the group gets it; the end of the lease frees it.
 #[tokio::test]
-async fn a_leased_partition_is_nobody_elses() {
+async fn a_leased_partition_is_not_delivered_twice() {
     let queues = Fixture::new().await;
     push(&queues, "q", "p", &["1", "2", "3"]).await;
     let batch = now(&queues, of("q", "g", 2)).await.expect("two messages");
     assert_eq!(transactions(&batch), ["1", "2"]);
     assert!(now(&queues, of("q", "g", 2)).await.is_none(), "leased");
-    assert!(now(&queues, of("q", "other", 2)).await.is_some(), "to g only");
+    assert!(now(&queues, of("q", "other", 2)).await.is_some(), "leased to g only");
     end(&queues, &batch, AckStatus::Completed).await;
     assert_eq!(transactions(&soon(&queues, of("q", "g", 2)).await), ["3"]);
 }
 
-/// A lease that ends gives its messages again in the same order, to who waits for them, without anybody doing anything.
+/// The messages of an expired lease are redelivered in the same order, to a waiting pop, without any other event.
 #[tokio::test]
-async fn the_end_of_a_lease_wakes_who_waits() {
+async fn the_end_of_a_lease_wakes_waiting_pops() {
     let queues = Fixture::new().await;
     push(&queues, "q", "p", &["1", "2"]).await;
     let short = Pop { lease: Some(Duration::from_millis(200)), ..of("q", "g", 10) };
@@ -64,12 +64,12 @@ async fn the_end_of_a_lease_wakes_who_waits() {
     assert_ne!(again.lease_id, first.lease_id);
 }
 
-/// An extended lease lasts, and a lease that is over cannot be extended.
+/// An extended lease lasts longer, and an expired lease cannot be extended.
 #[tokio::test]
 async fn a_lease_can_be_extended() {
     let queues = Fixture::new().await;
     push(&queues, "q", "p", &["1"]).await;
-    let short = Pop { lease: Some(MOMENT), ..of("q", "g", 10) };
+    let short = Pop { lease: Some(SHORT_TIME), ..of("q", "g", 10) };
     let batch = now(&queues, short).await.expect("a message");
     let lease = batch.lease_id.expect("a lease");
     let extended = queues.extend(lease, Some(Duration::from_secs(60))).await.expect("extended").expect("alive");
@@ -77,8 +77,8 @@ async fn a_lease_can_be_extended() {
     assert_eq!(extended.partitions, 1);
     let shorter = queues.extend(lease, Some(Duration::from_secs(1))).await.expect("asked").expect("alive");
     assert_eq!(shorter.until, extended.until, "it never becomes shorter");
-    let waited = queues.pop(of("q", "g", 1), Some(Instant::now() + MOMENT * 2)).await.expect("a pop");
-    assert!(waited.is_none(), "leased beyond its first end");
+    let waited = queues.pop(of("q", "g", 1), Some(Instant::now() + SHORT_TIME * 2)).await.expect("a pop");
+    assert!(waited.is_none(), "leased after its first end");
     end(&queues, &batch, AckStatus::Completed).await;
     assert_eq!(queues.extend(lease, None).await.expect("asked"), None);
 }
@@ -102,7 +102,7 @@ async fn a_push_wakes_a_waiting_pop_here_and_elsewhere() {
     }
 }
 
-/// Waiters of one queue get a partition each; together they ask once.
+/// Waiters of one queue get a partition each, by one claim.
 #[tokio::test]
 async fn many_waiters_are_one_claim() {
     let queues = Fixture::new().await;
@@ -152,12 +152,12 @@ async fn a_pop_of_several_partitions() {
         3
     );
     end(&queues, &batch, AckStatus::Completed).await;
-    assert_eq!(transactions(&soon(&queues, of("q", "g", 5)).await), ["2"], "of the partition that was cut");
+    assert_eq!(transactions(&soon(&queues, of("q", "g", 5)).await), ["2"], "of the partition with a rest");
 }
 
-/// The partition that has waited longest comes first: none starves, however busy the others are.
+/// The partition that has waited longest is delivered first: none starves, however busy the others are.
 #[tokio::test]
-async fn partitions_come_in_turn() {
+async fn partitions_are_delivered_in_turn() {
     let queues = Fixture::new().await;
     for partition in ["a", "b", "c"] {
         push(&queues, "q", partition, &["1", "2", "3"]).await;
@@ -175,7 +175,7 @@ async fn partitions_come_in_turn() {
     assert_eq!(order, [round.clone(), round.clone(), round].concat());
 }
 
-/// A group starts where it says when it is first seen, and what it says later means nothing.
+/// A group starts at the position of its first pop; later positions are ignored.
 #[tokio::test]
 async fn a_group_starts_where_it_subscribed() {
     let queues = Fixture::new().await;
@@ -197,7 +197,7 @@ async fn a_group_starts_where_it_subscribed() {
     assert!(["34", "43"].contains(&new.as_str()), "{new}");
 }
 
-/// Messages consumed as they are read need no ack and have no lease.
+/// Pops with autoAck need no ack and have no lease.
 #[tokio::test]
 async fn auto_ack_consumes_with_the_pop() {
     let queues = Fixture::new().await;
@@ -209,8 +209,8 @@ async fn auto_ack_consumes_with_the_pop() {
     assert!(now(&queues, auto).await.is_none());
 }
 
-/// What a process cannot decrypt it must not consume either.
-/// One without the key pops an encrypted queue as one that needs no ack; then one with the key pops.
+/// A process must not consume what it cannot decrypt.
+/// One without the key pops an encrypted queue with autoAck; then one with the key pops.
 #[tokio::test]
 async fn auto_ack_consumes_nothing_that_cannot_be_decrypted() {
     let queues = Fixture::with(Options::default().encryption_keys(vec![[7; 32]])).await;
@@ -226,8 +226,8 @@ async fn auto_ack_consumes_nothing_that_cannot_be_decrypted() {
     assert_eq!(transactions(&soon(&queues, auto).await), ["1", "2"]);
 }
 
-/// Of several partitions that need no ack those that were consumed must be delivered, also if the lease of another was lost in that moment.
-/// A trigger ends the lease of one partition as soon as it is given, as a seek would.
+/// With autoAck the partitions that were consumed must be delivered, also if the lease of another one was lost.
+/// A trigger ends the lease of one partition as soon as it is granted, as a seek would.
 #[tokio::test]
 async fn auto_ack_delivers_what_it_has_consumed() {
     let queues = Fixture::new().await;
@@ -249,13 +249,13 @@ async fn auto_ack_delivers_what_it_has_consumed() {
     names.dedup();
     assert_eq!((batch.partitions, names, transactions(&batch)), (2, vec!["a", "c"], vec!["1", "2", "1", "2"]));
     assert!(now(&queues, auto(9)).await.is_none());
-    assert_eq!(queues.count("select count(*) from {schema}.cursor where position = 0").await, 1, "b is as it was");
+    assert_eq!(queues.count("select count(*) from {schema}.cursor where position = 0").await, 1, "b is unchanged");
 }
 
-/// What was claimed for a pop that goes away in that moment is not lost, nor does it sit out a lease.
-/// Many pops are dropped at random moments while messages come; then all are popped.
+/// Messages claimed for a pop that is dropped at that time are released at once, and not after their lease.
+/// Many pops are dropped at random times while messages come; then all messages are popped.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_dropped_pop_had_comes_back() {
+async fn messages_of_a_dropped_pop_are_released() {
     let queues = Fixture::new().await;
     let names: Vec<String> = (0..100).map(|n| n.to_string()).collect();
     let mut had = 0;
@@ -272,7 +272,7 @@ async fn what_a_dropped_pop_had_comes_back() {
             popper.abort();
         };
         tokio::join!(pushed, dropped);
-        // One that was quicker has it.
+        // A pop that was faster has it.
         if let Ok(Ok(Some(batch))) = popper.await {
             had += 1;
             end(&queues, &batch, AckStatus::Completed).await;
@@ -284,7 +284,7 @@ async fn what_a_dropped_pop_had_comes_back() {
     assert_eq!(had, names.len(), "each once");
 }
 
-/// A namespace or task is read across its queues, those of a higher priority first; queues that come later are noticed.
+/// A namespace or task is read across its queues, in the order of their priority, including queues created later.
 #[tokio::test]
 async fn a_namespace_is_read_by_priority() {
     let queues = Fixture::new().await;
@@ -312,9 +312,9 @@ async fn a_namespace_is_read_by_priority() {
     assert!(matches!(neither, Err(Error::Invalid { what: "namespace", .. })), "{neither:?}");
 }
 
-/// A delayed message is invisible until it is old enough, and then it is there without anybody asking.
+/// A delayed message is delivered when its delay has passed, without any other event.
 #[tokio::test]
-async fn delayed_messages_come_when_they_are_due() {
+async fn delayed_messages_are_delivered_when_due() {
     let queues = Fixture::new().await;
     push(&queues, "q", "p", &["0"]).await;
     end(&queues, &soon(&queues, of("q", "g", 1)).await, AckStatus::Completed).await;
@@ -327,9 +327,9 @@ async fn delayed_messages_come_when_they_are_due() {
     assert!(waited >= Duration::from_millis(990) && waited < Duration::from_secs(3), "{waited:?}");
 }
 
-/// A partition yields nothing while its newest message is younger than the window.
+/// A partition is not delivered while its newest message is younger than the window.
 #[tokio::test]
-async fn a_window_waits_for_quiet() {
+async fn a_window_waits_for_a_pause_in_pushes() {
     let queues = Fixture::new().await;
     push(&queues, "q", "p", &["0"]).await;
     end(&queues, &soon(&queues, of("q", "g", 1)).await, AckStatus::Completed).await;
@@ -344,10 +344,10 @@ async fn a_window_waits_for_quiet() {
     assert!(waited >= Duration::from_millis(990) && waited < Duration::from_secs(3), "{waited:?}");
 }
 
-/// With a window that ends before the delay nobody may look again and again in between.
-/// A group that is new finds a message that is quiet enough and not old enough, and waits for it.
+/// If the window ends before the delay, no poll may run in between.
+/// A new group finds a message that is older than the window and younger than the delay, and waits for it.
 #[tokio::test]
-async fn a_delay_longer_than_the_window_is_waited_for() {
+async fn a_delay_longer_than_the_window_causes_no_polls() {
     let queues = Fixture::new().await;
     push(&queues, "q", "p", &["1"]).await;
     queues.set("q", "delayed_processing_seconds = 4, window_buffer_seconds = 1").await;
@@ -355,21 +355,21 @@ async fn a_delay_longer_than_the_window_is_waited_for() {
     let since = Instant::now();
     assert!(now(&queues, of("q", "g", 1)).await.is_none());
     let later = "select count(*) from {schema}.cursor where due_at > now() + interval '1 s'";
-    assert_eq!(queues.count(later).await, 1, "nobody looks before");
+    assert_eq!(queues.count(later).await, 1, "no poll before that");
     assert_eq!(transactions(&soon(&queues, of("q", "g", 1)).await), ["1"]);
     let waited = since.elapsed();
     assert!(waited > Duration::from_secs(1) && waited < Duration::from_secs(5), "{waited:?}");
 }
 
-/// Who waits for what is new must get the first message of a queue that did not exist when the wait began, and nothing that was there before it.
-/// A pop waits for a queue that is not there, another begins behind its first message.
+/// A pop that waits for new messages must get the first message of a queue that did not exist when the wait began, and
+/// none that existed before it. One pop waits for an absent queue, another starts after its first message.
 #[tokio::test]
-async fn who_waits_for_a_queue_that_is_not_there_gets_its_first_message() {
+async fn a_pop_of_an_absent_queue_gets_its_first_message() {
     let queues = Fixture::new().await;
     let new = |group: &str| Pop { subscription: Subscription::New, ..of("q", group, 9) };
     let waiting = soon(&queues, new("early"));
     let pushed = async {
-        reveille_pg::testing::eventually("it has looked", async || queues.pops().empty_polls >= 1).await;
+        reveille_pg::testing::eventually("an empty poll", async || queues.pops().empty_polls >= 1).await;
         push(&queues, "q", "p", &["1"]).await
     };
     let (batch, _) = tokio::join!(waiting, pushed);
@@ -377,10 +377,11 @@ async fn who_waits_for_a_queue_that_is_not_there_gets_its_first_message() {
     assert!(now(&queues, new("late")).await.is_none());
 }
 
-/// A queue that moves to another namespace must wake who waits there, also from a process that knows it as it was.
+/// A queue that moves to another namespace must wake the pops that wait there, also from a process with the old
+/// settings.
 /// Two processes push to a queue; one moves it; the other pushes again.
 #[tokio::test]
-async fn a_queue_that_moved_wakes_who_waits_for_its_new_namespace() {
+async fn a_moved_queue_wakes_pops_of_its_new_namespace() {
     let queues = Fixture::new().await;
     let elsewhere = Elsewhere::start(&queues.db).await;
     push(&queues, "q", "p", &["1"]).await;

@@ -1,4 +1,4 @@
-//! What there is, and how it is doing.
+//! Queues, partitions and their state.
 
 use std::time::Duration;
 
@@ -12,7 +12,8 @@ fn counts(pending: u64, processing: u64, completed: u64) -> Counts {
     Counts { total: pending + processing + completed, pending, processing, completed }
 }
 
-/// Numbers follow the messages: pushed, leased, ended by one group, ended by both; a lease that is over is no longer processing.
+/// The counts follow the messages: pushed, leased, ended by one group, ended by both; an expired lease does not count
+/// as processing.
 #[tokio::test]
 async fn counts_follow_the_messages() {
     let queues = Fixture::new().await;
@@ -20,7 +21,7 @@ async fn counts_follow_the_messages() {
     push(&queues, "q", "a", &["1", "2", "3"]).await;
     push(&queues, "q", "b", &["1"]).await;
     queues.set("q", "charge_expired_leases = false").await;
-    assert_eq!(state().await, counts(4, 0, 0), "nobody reads");
+    assert_eq!(state().await, counts(4, 0, 0), "no group reads");
     let of_a = |group, batch| Pop { source: Source::partition("q", "a"), ..of("q", group, batch) };
     let first = now(&queues, of_a("g", 2)).await.expect("messages");
     assert_eq!(state().await, counts(2, 2, 0));
@@ -37,7 +38,8 @@ async fn counts_follow_the_messages() {
     assert_eq!(state().await, counts(1, 0, 0));
 }
 
-/// Queues are found by a part of their name, page by page, with how many there are; names that mean something in patterns mean only themselves.
+/// Queues are found by a part of their name, page by page, with their total number; wildcards of patterns match only
+/// themselves.
 #[tokio::test]
 async fn queues_are_found_by_part_of_their_name() {
     let queues = Fixture::new().await;
@@ -58,14 +60,14 @@ async fn queues_are_found_by_part_of_their_name() {
     assert_eq!(spaces, [("bank", 1, 1), ("shop", 2, 2)]);
     let tasks = queues.tasks().await.expect("listed");
     let mut tasks: Vec<_> = tasks.iter().map(|task| (task.name.as_str(), task.queues)).collect();
-    // How a database sorts capitals is its own matter.
+    // The order of capitals depends on the database.
     tasks.sort();
     assert_eq!(tasks, [("Orders", 1), ("mail", 1), ("orders", 1)]);
 }
 
-/// Of each partition one sees how far each group has come, who has it, until when, and how often it failed.
+/// A partition is shown with the position of each group, its lease and end, and the failures.
 #[tokio::test]
-async fn partitions_say_who_has_them() {
+async fn partitions_are_shown_with_their_leases() {
     let queues = Fixture::new().await;
     queues.configure("q", None, None, &Change { retry_limit: Some(9), ..Change::default() }).await.expect("configured");
     push(&queues, "q", "a", &["1", "2", "3"]).await;
@@ -90,13 +92,13 @@ async fn partitions_say_who_has_them() {
     assert_eq!(all.rows.iter().map(|partition| partition.name.as_str()).collect::<Vec<_>>(), ["Default", "a"]);
     let ours = &all.rows[1].cursors[0];
     assert_eq!((ours.position, ours.lag, ours.lease_id, ours.retries), (2, 1, None, 0));
-    assert_eq!(all.rows[0].cursors[0].due_at, None, "until something is pushed");
+    assert_eq!(all.rows[0].cursors[0].due_at, None, "until the next push");
     assert_eq!(queues.queue("nothing", None, ALL).await.expect("asked"), None);
 }
 
-/// Depth is what waits for one group, by partition; of a group that nobody has seen it is everything.
+/// Depth counts the messages that wait for a group, by partition; for an unknown group it counts all.
 #[tokio::test]
-async fn depth_is_what_waits_for_a_group() {
+async fn depth_counts_the_messages_of_a_group() {
     let queues = Fixture::new().await;
     push(&queues, "q", "a", &["1", "2"]).await;
     push(&queues, "q", "b", &["1"]).await;
@@ -104,12 +106,12 @@ async fn depth_is_what_waits_for_a_group() {
     end(&queues, &one, AckStatus::Completed).await;
     let depth = queues.depth("q", Some("g")).await.expect("asked").expect("a queue");
     assert_eq!((depth.pending, depth.partitions), (1, vec![("b".to_owned(), 1)]));
-    let nobody = queues.depth("q", None).await.expect("asked").expect("a queue");
-    assert_eq!((nobody.group.as_str(), nobody.pending, nobody.partitions.len()), (QUEUE_MODE, 3, 2));
+    let no_group = queues.depth("q", None).await.expect("asked").expect("a queue");
+    assert_eq!((no_group.group.as_str(), no_group.pending, no_group.partitions.len()), (QUEUE_MODE, 3, 2));
     assert_eq!(queues.depth("nothing", None).await.expect("asked"), None);
 }
 
-/// The overview adds everything up, and counts nothing where there is nothing.
+/// The overview sums up all queues, and is zero without any.
 #[tokio::test]
 async fn the_overview_adds_up() {
     let queues = Fixture::new().await;

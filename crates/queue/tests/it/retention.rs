@@ -1,4 +1,4 @@
-//! Keeping house: what goes, what stays, and that nobody is disturbed.
+//! Retention: which messages are removed, which stay, and that consumers are not disturbed.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::fixture::{Elsewhere, Fixture, PATIENCE, end, json, message, now, of, push, soon, statuses, transactions};
 
-/// Makes everything that is stored older.
+/// Makes all stored messages older.
 async fn age(queues: &Fixture, seconds: u32) {
     let older = format!(
         "with older as (update {{schema}}.segment set created_at = created_at - interval '{seconds} s' returning 1) select count(*) from older"
@@ -16,7 +16,7 @@ async fn age(queues: &Fixture, seconds: u32) {
     queues.count(&older).await;
 }
 
-/// Makes a partition of one message longer by so many segments.
+/// Adds this many segments to a partition of one message.
 async fn lengthen(queues: &Fixture, partition: &str, segments: u32) {
     let more = format!(
         "with more as (insert into {{schema}}.segment select s.partition_id, o, o + 1, s.created_at, false, s.hashes, s.ids, s.transaction_ids, null, null, s.payloads
@@ -43,10 +43,10 @@ async fn stored(queues: &Fixture) -> i64 {
     queues.count("select coalesce(sum(next_offset - first_offset), 0)::bigint from {schema}.segment").await
 }
 
-/// What is older than a queue wants goes, consumed or not; what is younger stays, and so does everything of queues that do not want it. A group that was before it goes on behind
-/// it, and what is gone may come again.
+/// Messages older than their queue's limit are removed, consumed or not; younger ones stay, and so do those of queues
+/// without a limit. A group that had not read them continues after them, and their transaction ids are free.
 #[tokio::test]
-async fn what_is_too_old_goes() {
+async fn expired_messages_are_removed() {
     let queues = Fixture::new().await;
     configure(&queues, "q", kept(60, 0)).await;
     configure(&queues, "off", Change { retention_enabled: Some(false), ..kept(60, 0) }).await;
@@ -63,7 +63,7 @@ async fn what_is_too_old_goes() {
     assert_eq!(queues.retain().await.expect("kept house"), 0);
     let state = queues.queues(Some("q"), Page { limit: 9, offset: 0 }).await.expect("listed").rows.remove(0);
     assert_eq!((state.name.as_str(), state.messages.total), ("q", 1));
-    // The lease of who has what is gone lasts; its end lets the group go on.
+    // A lease on removed messages lasts; its end lets the group continue.
     let late = queues.ack(crate::fixture::say(&slow, &slow.messages, AckStatus::Completed)).await.expect("answered");
     assert!(late[0].outcome.is_ok() && late[0].lease_released);
     let rest = soon(&queues, of("q", "g", 9)).await;
@@ -71,9 +71,9 @@ async fn what_is_too_old_goes() {
     assert_eq!(statuses(&push(&queues, "q", "p", &["1"]).await), [Queued]);
 }
 
-/// A group that has read nothing yet when messages go reads what is left, from wherever its cursor is, without being moved.
+/// A group whose cursor lies before removed messages continues with the remaining ones, without a move of the cursor.
 #[tokio::test]
-async fn a_cursor_before_what_is_left_goes_on() {
+async fn a_cursor_before_removed_messages_continues() {
     let queues = Fixture::new().await;
     configure(&queues, "q", kept(60, 0)).await;
     assert!(now(&queues, of("q", "g", 1)).await.is_none());
@@ -88,16 +88,17 @@ async fn a_cursor_before_what_is_left_goes_on() {
     assert_eq!((transactions(&batch), batch.messages[0].offset), (vec!["3"], 2));
 }
 
-/// What every group has ended goes when it is old enough; a slower group keeps it, and so does whoever has read half a segment.
+/// Messages that every group has ended are removed when they are old enough; a slower group keeps them, and so does one
+/// that has read half a segment.
 #[tokio::test]
-async fn what_everybody_has_consumed_goes() {
+async fn messages_consumed_by_all_groups_are_removed() {
     let queues = Fixture::new().await;
     configure(&queues, "q", kept(0, 60)).await;
     for names in [["1", "2"], ["3", "4"]] {
         push(&queues, "q", "p", &names).await;
     }
     age(&queues, 100).await;
-    assert_eq!(queues.retain().await.expect("kept house"), 0, "nobody has consumed it");
+    assert_eq!(queues.retain().await.expect("kept house"), 0, "no group has consumed it");
     end(&queues, &soon(&queues, of("q", "g", 4)).await, AckStatus::Completed).await;
     end(&queues, &soon(&queues, of("q", "slow", 3)).await, AckStatus::Completed).await;
     let held = soon(&queues, of("q", "slow", 1)).await;
@@ -111,11 +112,11 @@ async fn what_everybody_has_consumed_goes() {
     assert_eq!(stored(&queues).await, 1);
 }
 
-/// Consumed messages must not stay for ever in a queue with default options: they go after a day. What a group has not consumed stays, and so does everything that no
-/// group reads, and everything of a queue that says so.
+/// Consumed messages must not stay for ever in a queue with default options: they are removed after a day. Messages
+/// that a group has not consumed stay, and so do those that no group reads, and those of a queue with a longer setting.
 /// Six queues with the same two messages, aged by two days.
 #[tokio::test]
-async fn consumed_messages_go_after_a_day_by_default() {
+async fn consumed_messages_are_removed_after_a_day_by_default() {
     let queues = Fixture::new().await;
     let never = Change { consumed_retention_seconds: Some(0), ..Change::default() };
     let longer = Change { consumed_retention_seconds: Some(3 * 86_400), ..Change::default() };
@@ -140,14 +141,14 @@ async fn consumed_messages_go_after_a_day_by_default() {
         "both of one queue, and the first of what is read slowly"
     );
     assert_eq!(transactions(&soon(&queues, of("slow", "g", 9)).await), ["2"]);
-    assert!(now(&queues, of("default", "late", 9)).await.is_none(), "a new group begins with what is left");
+    assert!(now(&queues, of("default", "late", 9)).await.is_none(), "a new group starts with the remaining messages");
     assert_eq!(transactions(&soon(&queues, of("never", "late", 9)).await), ["1", "2"]);
 }
 
-/// Housekeeping must find what goes by default, too, without anybody asking for it.
+/// Background retention must apply the defaults, too, without a request.
 /// A consumed message that is two days old, of a queue with default options.
 #[tokio::test]
-async fn housekeeping_removes_consumed_messages_by_default() {
+async fn background_retention_applies_the_defaults() {
     let queues = Fixture::new().await;
     push(&queues, "q", "p", &["1"]).await;
     end(&queues, &soon(&queues, of("q", "g", 1)).await, AckStatus::Completed).await;
@@ -158,9 +159,9 @@ async fn housekeeping_removes_consumed_messages_by_default() {
     reveille_pg::testing::eventually("it goes", async || stored(&queues).await == 0).await;
 }
 
-/// `ttl` counts if it was given, and only then; dead letters outlive it, and what was noted about the messages does not.
+/// `ttl` applies only if it is set; dead letters outlive it, traces of the messages do not.
 #[tokio::test]
-async fn a_ttl_counts_if_it_was_given() {
+async fn a_ttl_applies_only_if_it_is_set() {
     let queues = Fixture::new().await;
     configure(&queues, "q", Change { ttl_seconds: Some(60), ..Change::default() }).await;
     configure(&queues, "never", Change::default()).await;
@@ -178,16 +179,17 @@ async fn a_ttl_counts_if_it_was_given() {
     queues.add_trace(&trace).await.expect("noted");
     end(&queues, &soon(&queues, of("q", "g", 1)).await, AckStatus::DeadLetter).await;
     age(&queues, 100_000).await;
-    assert_eq!(queues.retain().await.expect("kept house"), 0, "that is not what it is for");
+    assert_eq!(queues.retain().await.expect("kept house"), 0, "the default does not apply");
     assert_eq!(queues.evict().await.expect("kept house"), 2);
     assert_eq!(stored(&queues).await, 1);
     assert_eq!(queues.dead_letters_of(partition, "1").await.expect("asked").len(), 1);
     assert_eq!(queues.count("select count(*) from {schema}.trace").await, 0);
 }
 
-/// A group passes over what has waited too long for it; who has a lease keeps it; other groups and younger messages are as they were; where nobody reads the messages go.
+/// A group skips messages that have waited too long for it, except leased ones; other groups and younger messages are
+/// not affected; without any group the messages are removed.
 #[tokio::test]
-async fn what_has_waited_too_long_is_passed_over() {
+async fn messages_that_waited_too_long_are_skipped() {
     let queues = Fixture::new().await;
     let change = Change { max_wait_time_seconds: Some(60), ..Change::default() };
     configure(&queues, "q", change.clone()).await;
@@ -199,12 +201,12 @@ async fn what_has_waited_too_long_is_passed_over() {
     end(&queues, &soon(&queues, of("q", "slow", 1)).await, AckStatus::Failed).await;
     age(&queues, 100).await;
     push(&queues, "q", "p", &["3"]).await;
-    assert_eq!(queues.evict().await.expect("kept house"), 3, "two of slow, one that nobody reads");
+    assert_eq!(queues.evict().await.expect("kept house"), 3, "two of slow, one without a group");
     assert_eq!(queues.evict().await.expect("kept house"), 0);
     let next = soon(&queues, of("q", "slow", 9)).await;
     assert_eq!((transactions(&next), next.messages[0].retries), (vec!["3"], 0));
     end(&queues, &held, AckStatus::Completed).await;
-    assert_eq!(queues.evict().await.expect("kept house"), 1, "its lease is over");
+    assert_eq!(queues.evict().await.expect("kept house"), 1, "its lease has expired");
     assert_eq!(transactions(&soon(&queues, of("q", "busy", 9)).await), ["3"]);
     assert_eq!(transactions(&soon(&queues, of("q", "done", 9)).await), ["3"]);
     assert_eq!(
@@ -213,9 +215,9 @@ async fn what_has_waited_too_long_is_passed_over() {
     );
 }
 
-/// More than one step of one partition, and of many, is removed in one go; while another server is at it nothing is done.
+/// One run removes several steps, of one partition and of many; while another server runs retention, it does nothing.
 #[tokio::test]
-async fn much_goes_in_steps_and_one_server_does_it() {
+async fn retention_works_in_steps_on_one_server() {
     let queues = Fixture::new().await;
     configure(&queues, "q", kept(60, 0)).await;
     let many = (0..30).map(|n| message("q", &format!("p{n}"), "1")).collect();
@@ -233,10 +235,10 @@ async fn much_goes_in_steps_and_one_server_does_it() {
     assert_eq!(queues.count("select max(first_offset) from {schema}.partition").await, 501);
 }
 
-/// Looking for what has to go reads every partition, so it must not be done again for every step of a long one.
-/// One partition needs several steps, and others one; it is counted how often where to stop is searched for.
+/// The search for removable messages reads every partition, so it must not be repeated for every step of a long one.
+/// One partition needs several steps, the others one; the searches for the end are counted.
 #[tokio::test]
-async fn what_has_to_go_is_looked_for_once() {
+async fn removable_messages_are_searched_once() {
     let queues = Fixture::new().await;
     configure(&queues, "q", kept(60, 0)).await;
     queues.push((0..30).map(|n| message("q", &format!("p{n}"), "1")).collect()).await.expect("pushed");
@@ -254,17 +256,17 @@ async fn what_has_to_go_is_looked_for_once() {
     assert_eq!(queues.count("select last_value from {schema}.searched").await, 30, "once for each");
 }
 
-/// A partition that somebody always has for a moment must not grow for ever, and one that somebody has for long must not keep the others from being tidied up.
-/// Two partitions are locked when house is kept, one of them only for a moment; the third is free.
+/// A partition that is locked often but briefly must not grow for ever, and one that is locked for long must not keep
+/// the others from being cleaned. Two partitions are locked during retention, one of them briefly; the third is free.
 #[tokio::test]
-async fn a_partition_that_is_pushed_to_is_waited_for() {
+async fn retention_waits_for_a_busy_partition() {
     let queues = Fixture::new().await;
     configure(&queues, "q", kept(60, 0)).await;
-    for partition in ["moment", "long", "free"] {
+    for partition in ["brief", "long", "free"] {
         push(&queues, "q", partition, &["1"]).await;
     }
-    // More than one step of it.
-    lengthen(&queues, "moment", 300).await;
+    // Several steps.
+    lengthen(&queues, "brief", 300).await;
     age(&queues, 100).await;
     let lock = queues.db.schema().sql("select id from {schema}.partition where name = $1 for no key update");
     let held = async |partition: &str| {
@@ -272,10 +274,10 @@ async fn a_partition_that_is_pushed_to_is_waited_for() {
         sqlx::query(&lock).bind(partition).execute(&mut *holder).await.expect("locked");
         holder
     };
-    let (moment, long) = (held("moment").await, held("long").await);
+    let (brief, long) = (held("brief").await, held("long").await);
     let (removed, ()) = tokio::join!(queues.retain(), async {
         tokio::time::sleep(Duration::from_millis(100)).await;
-        moment.commit().await.expect("committed");
+        brief.commit().await.expect("committed");
     });
     assert_eq!(removed.expect("kept house"), 302);
     assert_eq!(stored(&queues).await, 1);
@@ -283,9 +285,10 @@ async fn a_partition_that_is_pushed_to_is_waited_for() {
     assert_eq!(queues.retain().await.expect("kept house"), 1);
 }
 
-/// While two processes push and read, house is kept all the time: readers miss nothing that they had not read, in order, and offsets have no gap.
+/// While two processes push and read, retention runs all the time: consumers miss no unread message, the order is kept,
+/// and offsets have no gap.
 #[tokio::test(flavor = "multi_thread")]
-async fn keeping_house_against_reading() {
+async fn retention_while_consumers_read() {
     let here = Fixture::new().await;
     let there = Elsewhere::start(&here.db).await;
     configure(&here, "q", kept(0, 1)).await;
@@ -328,9 +331,9 @@ async fn keeping_house_against_reading() {
     reveille_pg::testing::eventually("all of it goes", async || stored(&here).await == 0).await;
 }
 
-/// House is kept by itself as long as somebody wants it, and not after.
+/// Background retention runs until its handle is dropped.
 #[tokio::test]
-async fn house_is_kept_until_it_is_dropped() {
+async fn background_retention_runs_until_it_is_dropped() {
     let queues = Fixture::new().await;
     configure(&queues, "q", Change { ttl_seconds: Some(60), ..kept(60, 0) }).await;
     let often = RetentionOptions::default()
@@ -339,7 +342,7 @@ async fn house_is_kept_until_it_is_dropped() {
     let house = queues.start_housekeeping(&often);
     push(&queues, "q", "p", &["1"]).await;
     age(&queues, 100).await;
-    // A clock that jumps is not noticed by itself; whatever else this process does is.
+    // The change of times is not noticed by itself; other events of this process are.
     push(&queues, "other", "p", &["1"]).await;
     reveille_pg::testing::eventually("it goes", async || stored(&queues).await == 1).await;
     drop(house);
@@ -349,10 +352,11 @@ async fn house_is_kept_until_it_is_dropped() {
     assert_eq!(stored(&queues).await, 2);
 }
 
-/// What becomes too old while nothing happens goes when its time has come, and nothing is asked before.
-/// Messages live for two seconds, and house may be kept every 20 ms. The server counts how often it was asked what has to go next.
+/// Messages that become too old while the process is idle are removed in time, without earlier queries.
+/// Messages live for two seconds, and retention may run every 20 ms. The server counts the queries for the next due
+/// time.
 #[tokio::test]
-async fn what_becomes_too_old_while_nothing_happens_goes_on_time() {
+async fn messages_of_an_idle_queue_are_removed_in_time() {
     let db = reveille_pg::testing::TestDb::new().await;
     let Some(role) = db.counting_role().await else { return };
     Queues::open(db.database().clone(), db.schema().clone(), Options::default()).await.expect("migrated");
@@ -369,14 +373,16 @@ async fn what_becomes_too_old_while_nothing_happens_goes_on_time() {
         sqlx::query_scalar::<_, i64>(&count).fetch_one(db.database().pool()).await.expect("a number") == 0
     })
     .await;
-    // By what only they have in them: PostgreSQL 18 omits the comment that names them. A hundred times if it asked at every occasion. Rings of the push, and the listener that begins to hear, are reasons to ask again.
+    // Found by their text: PostgreSQL 18 omits the comment that names them. A query at every occasion would be a
+    // hundred. Wake-ups of the push, and the connecting listener, cause queries, too.
     let asked = role.calls_matching("min(least(").await + role.calls_matching("min(n.at)").await;
     assert!((2..40).contains(&asked), "asked {asked} times");
 }
 
-/// `Pop` with its own lease and retention of what it has: the messages it had are not delivered again, because they are gone, and the partition is free when the lease ends.
+/// Retention removes the messages of a lease: they are not delivered again, and the partition is free when the lease
+/// ends.
 #[tokio::test]
-async fn a_lease_on_what_is_gone_ends_like_any_other() {
+async fn a_lease_on_removed_messages_expires() {
     let queues = Fixture::new().await;
     configure(&queues, "q", kept(60, 0)).await;
     push(&queues, "q", "p", &["1"]).await;
@@ -389,10 +395,12 @@ async fn a_lease_on_what_is_gone_ends_like_any_other() {
     assert_eq!((transactions(&next), next.messages[0].retries), (vec!["2"], 0));
 }
 
-/// A group that was behind what retention removed must go on with what is left at once, whatever the batch, uncharged, and beside partitions that have more.
-/// Two partitions; a group fails the first message of one, which is then removed with others; it pops one message at a time, from any partition and from this one.
+/// A group whose next messages were removed must continue with the remaining ones at once, for any batch size, without
+/// a charge, and beside partitions with more messages.
+/// Two partitions; a group fails the first message of one, which is then removed with others; it pops one message at a
+/// time, from any partition and from this one.
 #[tokio::test]
-async fn a_group_behind_what_was_removed_is_served() {
+async fn a_group_before_removed_messages_continues() {
     for source in [Source::queue("q"), Source::partition("q", "p")] {
         let queues = Fixture::new().await;
         configure(&queues, "q", kept(60, 0)).await;
@@ -409,7 +417,7 @@ async fn a_group_behind_what_was_removed_is_served() {
         let mut read = Vec::new();
         for _ in 0..if source == Source::queue("q") { 3 } else { 2 } {
             let batch = soon(&queues, pop()).await;
-            assert_eq!(batch.messages[0].retries, 0, "what failed is gone");
+            assert_eq!(batch.messages[0].retries, 0, "the failed message was removed");
             read.push(transactions(&batch)[0].to_owned());
             end(&queues, &batch, AckStatus::Completed).await;
         }
@@ -418,10 +426,10 @@ async fn a_group_behind_what_was_removed_is_served() {
     }
 }
 
-/// Messages that were removed while somebody had them must be done when they are acked, in any process.
-/// A lease of two messages, both removed; acked where nothing is known of the lease.
+/// Messages that were removed while they were leased must be ended by their ack, in any process.
+/// A lease of two messages, both removed; acked in a process without the lease in its cache.
 #[tokio::test]
-async fn what_was_removed_under_a_lease_is_done() {
+async fn leased_messages_that_were_removed_can_be_acked() {
     let queues = Fixture::new().await;
     let elsewhere = Elsewhere::start(&queues.db).await;
     configure(&queues, "q", kept(60, 0)).await;

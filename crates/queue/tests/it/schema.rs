@@ -1,4 +1,4 @@
-//! What the queues keep in a schema, and the statements they send there.
+//! The queue's part of the schema, and its statements.
 
 use reveille_pg::Migrator;
 use reveille_pg::testing::{TestDb, check_snapshot, prepare_all, sql_files};
@@ -10,7 +10,7 @@ async fn migrated() -> TestDb {
     db
 }
 
-/// A change of the schema must be one that somebody has seen.
+/// A change of the schema must be visible in a review.
 /// Migrates an empty schema and compares it with the committed text.
 #[tokio::test]
 async fn the_schema_is_the_committed_one() {
@@ -18,8 +18,8 @@ async fn the_schema_is_the_committed_one() {
     check_snapshot(db.database(), db.schema(), concat!(env!("CARGO_MANIFEST_DIR"), "/db/schema.sql")).await;
 }
 
-/// A mistake in a statement that is rarely sent must not wait for its day.
-/// Prepares every file there is.
+/// An invalid statement must be found here, even if it is rarely sent.
+/// Prepares every statement file.
 #[tokio::test]
 async fn every_statement_fits_the_schema() {
     let db = migrated().await;

@@ -1,6 +1,7 @@
-//! A server that is short of something: callers are answered in time, and all goes on when it is not any more.
+//! A server without some resource: callers are answered in time, and everything works again when it is available.
 //!
-//! The server itself raises each error, by a trigger, as it does when it has no room: under the same SQLSTATE, in the middle of the statement. `reveille`'s own tests fill a real disk.
+//! A trigger raises each error as the server does: with the same SQLSTATE, in the middle of the statement. The tests of
+//! `reveille` fill a real disk.
 
 use std::time::Duration;
 
@@ -10,10 +11,11 @@ use tokio::time::Instant;
 
 use crate::fixture::{Fixture, message, of, push, soon, transactions};
 
-/// How long a push may take while the disk is full: what it is worth waiting, and a busy machine.
+/// How long a push may take while the disk is full: the retries, and a busy machine.
 const IN_TIME: Duration = Duration::from_secs(15);
 
-/// A push while the disk is full fails in time as something that passes, one more fails at once, and pushes work again as soon as there is room.
+/// A push while the disk is full fails in time as transient, another one fails at once, and pushes work again as soon
+/// as there is space.
 #[tokio::test]
 async fn a_push_to_a_full_disk_fails_in_time() {
     let queues = Fixture::new().await;
@@ -34,9 +36,9 @@ async fn a_push_to_a_full_disk_fails_in_time() {
     assert_eq!(transactions(&soon(&queues, of("q", "g", 9)).await), ["before", "after"]);
 }
 
-/// Each other shortage is answered likewise. The server has been short for a while already, so that none is waited for long.
+/// Every other shortage is reported in the same way. The shortage exists already, so that no push waits for long.
 #[tokio::test]
-async fn every_shortage_is_told_and_passes() {
+async fn every_shortage_is_transient() {
     let queues = Fixture::new().await;
     push(&queues, "q", "p", &["before"]).await;
     queues.db.fail_writes("segment", "53100").await;
@@ -55,7 +57,7 @@ async fn every_shortage_is_told_and_passes() {
     assert_eq!(shortage::current(), None);
 }
 
-/// A new partition is made by another statement than the push: a full disk there is answered in time, too.
+/// A new partition is created by a statement of its own: a full disk there is reported in time, too.
 #[tokio::test]
 async fn a_push_to_a_new_queue_on_a_full_disk_fails_in_time() {
     let queues = Fixture::new().await;

@@ -1,11 +1,11 @@
-//! How large an answer may be: in bytes, whatever is asked for.
+//! The limit of an answer in bytes, for every request.
 
 use reveille_queue::{AckStatus, Batch, DeadLetterFilter, NewMessage, NewTrace, Page, Period, Pop};
 use serde_json::value::to_raw_value;
 
 use crate::fixture::{Fixture, end, json, now, of, soon};
 
-/// What is promised of one answer.
+/// The documented limit of one answer.
 const BOUND: usize = 16 << 20;
 const MEGABYTE: usize = 1 << 20;
 
@@ -18,8 +18,9 @@ fn bytes(batch: &Batch) -> usize {
     batch.messages.iter().map(|message| message.payload.get().len()).sum()
 }
 
-/// A pop of many partitions must not answer more bytes than promised, and what is left must not be leased.
-/// More partitions with a large message each than fit into one answer: the first pop is full, and the next one has the rest at once.
+/// A pop of many partitions must not return more bytes than the limit, and the rest must not be leased.
+/// More partitions with a large message each than fit into one answer: the first pop is full, and the next one gets the
+/// rest at once.
 #[tokio::test]
 async fn an_answer_over_many_partitions_is_bounded() {
     const PARTITIONS: usize = 20;
@@ -33,7 +34,8 @@ async fn an_answer_over_many_partitions_is_bounded() {
     assert_eq!(first.messages.len() + second.messages.len(), PARTITIONS);
 }
 
-/// The same for one partition: the rest comes when the first part is acked. Small messages are bounded by what is told of each, too.
+/// The same for one partition: the rest is delivered when the first part is acked. For small messages, their other
+/// fields count as well.
 #[tokio::test]
 async fn an_answer_of_one_partition_is_bounded() {
     let queues = Fixture::new().await;
@@ -46,7 +48,7 @@ async fn an_answer_of_one_partition_is_bounded() {
     assert_eq!(first.messages.len() + soon(&queues, of("q", "g", 10_000)).await.messages.len(), 20);
 }
 
-/// A message that is larger than an answer may be must be delivered all the same, alone; whichever way it is claimed.
+/// A message that is larger than the limit must still be delivered, alone, by either way to claim it.
 #[tokio::test]
 async fn a_message_larger_than_an_answer_is_delivered_alone() {
     let queues = Fixture::new().await;
@@ -60,8 +62,8 @@ async fn a_message_larger_than_an_answer_is_delivered_alone() {
     }
 }
 
-/// A page of dead letters, and of traces, must not have more bytes than an answer; paging on by what came must find all.
-/// Large ones, more than fit; then the dead letters are replayed, which takes them in portions as well.
+/// A page of dead letters, and of traces, must not have more bytes than the limit; paging must find all of them.
+/// Large ones, more than fit; then the dead letters are replayed, which reads them in portions as well.
 #[tokio::test]
 async fn pages_with_payloads_are_bounded() {
     const LETTERS: usize = 20;

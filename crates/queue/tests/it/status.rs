@@ -1,13 +1,13 @@
-//! What a console shows of the process and the database.
+//! Status of the process and the database for consoles.
 
 use crate::fixture::{Fixture, of, push, soon};
 
-/// The process counts who waits and what they got; the database says what it is and what is in it.
+/// The process reports its waiters and deliveries; the database its version and contents.
 #[tokio::test]
 async fn the_process_and_the_database_are_shown() {
     let queues = Fixture::new().await;
     let (_, ()) = tokio::join!(soon(&queues, of("q", "g", 1)), async {
-        reveille_pg::testing::eventually("somebody waits", async || queues.process().waiting == 1).await;
+        reveille_pg::testing::eventually("a pop waits", async || queues.process().waiting == 1).await;
         push(&queues, "q", "p", &["1"]).await;
     });
     let process = queues.process();

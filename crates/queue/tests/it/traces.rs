@@ -1,4 +1,4 @@
-//! What consumers note about messages.
+//! Traces that consumers write about messages.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn note(partition_id: PartitionId, transaction: &str, names: &[&str], data: &str
     }
 }
 
-/// What is noted comes back with the message and under each of its names, once, as it was.
+/// A trace is found by its message and by each of its names, once, unchanged.
 #[tokio::test]
 async fn traces_are_found_by_message_and_by_name() {
     let queues = Fixture::new().await;
@@ -49,7 +49,7 @@ async fn traces_are_found_by_message_and_by_name() {
     assert_eq!(queues.traces_named("order", Period::default(), ALL).await.expect("listed").total, 0);
 }
 
-/// Names are found by a part of them and by time, the latest first, with how often they occur.
+/// Names are found by a part of them and by time, the latest first, with their number of traces.
 #[tokio::test]
 async fn names_of_traces_are_found() {
     let queues = Fixture::new().await;
@@ -72,7 +72,8 @@ async fn names_of_traces_are_found() {
     assert_eq!(names(None, Period { from: None, before: Some(middle) }).await, [order]);
 }
 
-/// What cannot be stored is refused by name; a partition that is not there is said to be none; a deleted queue takes its traces along.
+/// An invalid trace is rejected by name; an unknown partition is reported; the traces of a deleted queue are deleted
+/// with it.
 #[tokio::test]
 async fn traces_belong_to_a_partition() {
     let queues = Fixture::new().await;

@@ -1,4 +1,4 @@
-//! Pushes and acks that happen together or not at all.
+//! Pushes and acks that take effect together or not at all.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::fixture::{Elsewhere, Fixture, PATIENCE, end, json, message, now, of, push, say, soon, transactions};
 
-/// The acks of all of a batch.
+/// The acks of all messages of a batch.
 fn acks(batch: &Batch) -> Vec<Operation> {
     say(batch, &batch.messages, AckStatus::Completed).into_iter().map(Operation::Ack).collect()
 }
@@ -26,7 +26,7 @@ fn reason(error: Error) -> String {
     }
 }
 
-/// An ack and a push into the very partition that was read must both count, and the group reads on there.
+/// An ack and a push to the same partition must both take effect, and the group continues there.
 #[tokio::test]
 async fn a_partition_is_acked_and_pushed_to_at_once() {
     let queues = Fixture::new().await;
@@ -41,9 +41,9 @@ async fn a_partition_is_acked_and_pushed_to_at_once() {
     assert_eq!(transactions(&soon(&queues, of("q", "g", 9)).await), ["2"]);
 }
 
-/// What a transaction pushes must wake whoever waits, here and in another process, when it commits and not before.
+/// A push in a transaction must wake waiting pops, here and in another process, when it commits and not before.
 #[tokio::test]
-async fn a_commit_wakes_whoever_waits() {
+async fn a_commit_wakes_waiting_pops() {
     let here = Fixture::new().await;
     let there = Elsewhere::start(&here.db).await;
     push(&here, "q", "p", &["0"]).await;
@@ -60,7 +60,8 @@ async fn a_commit_wakes_whoever_waits() {
     }
 }
 
-/// A required lease must last: one that ran out counts no more, even if nobody has taken its messages yet, and nothing happens.
+/// A required lease must be current: with an expired one the transaction is rejected, even if its messages are not
+/// leased again yet.
 #[tokio::test]
 async fn a_required_lease_must_last() {
     let queues = Fixture::new().await;
@@ -78,7 +79,8 @@ async fn a_required_lease_must_last() {
     assert_eq!(transactions(&soon(&queues, of("q", "g", 9)).await), ["1"]);
 }
 
-/// An ack without a lease is fenced by the required lease on its partition: when that is over, somebody else has the message.
+/// An ack without a lease is fenced by the required lease on its partition: if that has expired, another consumer may
+/// have the message.
 #[tokio::test]
 async fn an_ack_is_fenced_by_the_required_lease() {
     let queues = Fixture::new().await;
@@ -97,9 +99,9 @@ async fn an_ack_is_fenced_by_the_required_lease() {
     assert!(now(&queues, of("q", "other", 9)).await.is_some(), "and for no other");
 }
 
-/// A transaction of which one ack does not count, or one message is refused, must leave no trace: the other acks and messages are as before.
+/// A transaction with one rejected ack or message must have no effect: the other acks and messages are as before.
 #[tokio::test]
-async fn nothing_of_a_refused_transaction_remains() {
+async fn a_rejected_transaction_has_no_effect() {
     let queues = Fixture::new().await;
     push(&queues, "q", "a", &["1"]).await;
     push(&queues, "q", "b", &["2"]).await;
@@ -121,10 +123,12 @@ async fn nothing_of_a_refused_transaction_remains() {
     assert!(end(&queues, &batch, AckStatus::Completed).await.iter().all(|acked| acked.lease_released));
 }
 
-/// A connection that breaks at the commit must not make the answer a guess: what was committed is reported as such and done once, what was not is done again.
-/// Messages without transaction ids, which nothing else would tell apart; the commit is cut before and after the server has seen it.
+/// The outcome of a commit whose response is lost must not be guessed: a committed transaction is reported as such and
+/// applied once, one that was not committed is repeated.
+/// Messages without transaction ids, so that nothing else detects duplicates; the commit is cut before and after the
+/// server has received it.
 #[tokio::test]
-async fn a_lost_answer_is_asked_for() {
+async fn a_lost_commit_response_is_resolved() {
     let here = Fixture::new().await;
     push(&here, "q", "p", &["1"]).await;
     let proxy = Proxy::start(&here.db).await;
@@ -132,7 +136,7 @@ async fn a_lost_answer_is_asked_for() {
     let there = Queues::start(&database, here.db.schema(), Options::default());
     let new = || Operation::Push(vec![NewMessage::new("out", json("1"))]);
     for (round, after) in [true, false].into_iter().enumerate() {
-        // Known partitions and prepared statements: only the commit is left to go wrong.
+        // Known partitions and prepared statements: only the commit can fail.
         there.transaction(vec![new()], &[]).await.expect("committed");
         let cut = if after { proxy.cut_reply_to("COMMIT") } else { proxy.cut_request_with("COMMIT") };
         let done = timeout(PATIENCE, there.transaction(vec![new()], &[])).await.expect("in time").expect("committed");
@@ -145,10 +149,11 @@ async fn a_lost_answer_is_asked_for() {
     }
 }
 
-/// Transactions that read from where others write, and write to where others read, must all go on: two rings of queues, turned in opposite directions by many at once, beside ordinary
-/// pushes. Every message goes round and none is lost or doubled.
+/// Transactions that read and write the same partitions in different orders must all succeed: two rings of queues, in
+/// opposite directions, with many transactions at once, beside ordinary pushes. Every message goes round once, and none
+/// is lost or duplicated.
 #[tokio::test(flavor = "multi_thread")]
-async fn transactions_that_cross_do_not_stop_each_other() {
+async fn opposite_transactions_do_not_block_each_other() {
     const MOVES: usize = 20;
     let fixture = Fixture::new().await;
     for (queue, transaction) in [("a", "x"), ("b", "y")] {
@@ -196,8 +201,8 @@ async fn transactions_that_cross_do_not_stop_each_other() {
     assert_eq!(left, expected);
 }
 
-/// A transaction must need one connection and no second, or transactions that hold all of them would wait for each other.
-/// A pool of one connection, and a partition that nobody has heard of.
+/// A transaction must need a single connection, or transactions that hold all of them would wait for each other.
+/// A pool of one connection, and a partition that does not exist yet.
 #[tokio::test]
 async fn one_connection_is_enough() {
     let fixture = Fixture::new().await;

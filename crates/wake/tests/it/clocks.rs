@@ -14,7 +14,7 @@ const DELAY: Duration = Duration::from_millis(1_500);
 /// A process of the queue whose clock is this many seconds ahead.
 fn jobs_ahead(clock: &WrongClock, db: &TestDb, seconds: i64, arguments: &[&str]) -> Process {
     let mut command = jobs(db, arguments);
-    command.envs(clock.ahead(seconds));
+    command.envs(clock.shifted_by(seconds));
     Process::start(command)
 }
 

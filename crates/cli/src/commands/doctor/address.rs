@@ -1,4 +1,4 @@
-//! Whether there is anything at the address: names that resolve, ports that answer.
+//! Whether the address can be reached: the host names resolve, the ports accept connections.
 
 use std::{io, path::Path};
 
@@ -8,11 +8,11 @@ use tokio::{
 };
 
 use super::{
-    PATIENCE,
+    ANSWER_TIMEOUT,
     finding::{Finding, Report, Status},
 };
 
-/// Looks at every host of a URL. `None` if none of them answers.
+/// Checks every host of a URL. `None` if none of them accepts connections.
 pub(super) async fn examine(database: &reveille_pg::Database, report: &mut Report) -> Option<()> {
     let hosts = hosts(&database.identity());
     let mut findings = Vec::new();
@@ -21,7 +21,7 @@ pub(super) async fn examine(database: &reveille_pg::Database, report: &mut Repor
     }
     let alive = findings.iter().any(|it| it.status == Status::Ok);
     for mut finding in findings {
-        // One of several hosts may be down: that is what the others are for.
+        // With several hosts, one may be down.
         if alive && finding.status == Status::Fail {
             finding.status = Status::Warn;
         }
@@ -46,21 +46,21 @@ fn hosts(identity: &str) -> Vec<(String, u16)> {
 
 async fn tcp(host: &str, port: u16) -> Finding {
     const WHAT: &str = "address";
-    let found = match timeout(PATIENCE, lookup_host((host, port))).await {
+    let found = match timeout(ANSWER_TIMEOUT, lookup_host((host, port))).await {
         Ok(Ok(found)) => found.collect::<Vec<_>>(),
         Ok(Err(_)) | Err(_) => Vec::new(),
     };
     if found.is_empty() {
         return Finding::fail(
             WHAT,
-            format!("the host name {host} is not known here"),
+            format!("the host name {host} cannot be resolved"),
             "check the spelling of the host in the URL, and this machine's DNS (`getent hosts NAME`)",
         );
     }
     let mut last = None;
     for address in found {
-        match timeout(PATIENCE, TcpStream::connect(address)).await {
-            Ok(Ok(_)) => return Finding::ok(WHAT, format!("{host} port {port} answers")),
+        match timeout(ANSWER_TIMEOUT, TcpStream::connect(address)).await {
+            Ok(Ok(_)) => return Finding::ok(WHAT, format!("{host} port {port} accepts connections")),
             Ok(Err(error)) => last = Some(error),
             Err(_) => {}
         }
@@ -68,18 +68,18 @@ async fn tcp(host: &str, port: u16) -> Finding {
     match last {
         Some(error) if error.kind() == io::ErrorKind::ConnectionRefused => Finding::fail(
             WHAT,
-            format!("{host} is there, and nothing listens on its port {port}"),
-            "start PostgreSQL there, or correct the port in the URL (PostgreSQL's own is 5432); on the server, \
-             `listen_addresses` in postgresql.conf has to include an address that you can reach",
+            format!("{host} can be reached, but nothing listens on its port {port}"),
+            "start PostgreSQL there, or correct the port in the URL (the default of PostgreSQL is 5432); on the \
+             server, `listen_addresses` in postgresql.conf must include an address that this machine can reach",
         ),
         Some(error) => Finding::fail(
             WHAT,
             format!("{host} port {port} cannot be reached: {error}"),
-            "check the network between here and there: routes, VPN, firewall",
+            "check the network to the server: routes, VPN, firewall",
         ),
         None => Finding::fail(
             WHAT,
-            format!("{host} port {port} does not answer within {} s", PATIENCE.as_secs()),
+            format!("{host} port {port} does not answer within {} s", ANSWER_TIMEOUT.as_secs()),
             "a firewall or security group most likely drops the packets: allow this machine to reach that port",
         ),
     }
@@ -89,11 +89,11 @@ async fn socket(dir: &str, port: u16) -> Finding {
     const WHAT: &str = "socket";
     let path = Path::new(dir).join(format!(".s.PGSQL.{port}"));
     match UnixStream::connect(&path).await {
-        Ok(_) => Finding::ok(WHAT, format!("{} answers", path.display())),
+        Ok(_) => Finding::ok(WHAT, format!("{} accepts connections", path.display())),
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Finding::fail(
             WHAT,
-            format!("{} may not be opened by this user", path.display()),
-            "run as a user who may, or connect to 127.0.0.1 instead",
+            format!("this user may not open {}", path.display()),
+            "run as a user with write permission on the socket, or connect to 127.0.0.1 instead",
         ),
         Err(_) => Finding::fail(
             WHAT,

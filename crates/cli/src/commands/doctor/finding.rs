@@ -1,16 +1,16 @@
-//! What a check found, and how it is printed.
+//! The results of checks, and how they are printed.
 
 use std::fmt;
 
 use super::super::say;
 use crate::{config::redact, error::Error};
 
-/// How good or bad it is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Status {
-    /// As it should be.
+    /// No problem.
     Ok,
-    /// Works, and could be better.
+    /// Works, with a limitation.
     Warn,
     /// Does not work.
     Fail,
@@ -46,7 +46,7 @@ impl fmt::Display for Finding {
             Status::Warn => "warn",
             Status::Fail => "fail",
         };
-        // The text may quote somebody else's words; the fix is all ours.
+        // The text may quote a message of the server or driver with a password; the fix never does.
         write!(f, "{mark}  {}: {}", self.what, redact(&self.text))?;
         match &self.fix {
             Some(fix) => write!(f, "\n      fix: {fix}"),

@@ -1,8 +1,8 @@
-//! Whether this way to the database carries everything that is sent over it: prepared statements, and notifications.
+//! Whether prepared statements and notifications work over this connection.
 //!
-//! A transaction-mode pooler gives a client another server connection for every transaction. What belongs to a connection
-//! is then lost: a statement prepared on it, and the LISTEN made on it. Neither fails where it is made, which is why the
-//! set-up looks right and work is found late.
+//! A transaction-mode pooler gives a client another server connection for every transaction. The state of a connection
+//! is then lost: prepared statements, and LISTEN. Both commands succeed where they are made, so that the set-up seems
+//! to work, and the loss shows only later.
 
 use std::time::Duration;
 
@@ -10,26 +10,28 @@ use sqlx::postgres::PgListener;
 use tokio::time::timeout;
 
 use super::{
-    MAIN, PATIENCE, Target, ask, column,
+    ANSWER_TIMEOUT, MAIN, Target, ask, column,
     finding::{Finding, Report},
     unanswered,
 };
 use crate::{config, error::explain};
 
-/// How long a notification may take to arrive: it takes well under a millisecond, and a busy server must not look broken.
+/// How long a notification may take to arrive. It normally takes less than a millisecond; a busy server must not fail
+/// the check.
 const ARRIVES_WITHIN: Duration = Duration::from_secs(3);
 
-/// How often to look for a pooler behind the URL, which need not show itself the first time.
-const POOLER_LOOKS: usize = 5;
+/// How many times two sessions are compared to detect a pooler: it may by chance give them different server
+/// connections.
+const POOLER_TRIES: usize = 5;
 
-/// Statements with parameters sent to see whether prepared ones survive: enough to meet more than one server connection.
+/// How many statements with parameters are sent: enough to reach more than one server connection of a pooler.
 const PREPARED_ROUNDS: i32 = 10;
 
-/// What to do about a LISTEN that does not get through.
-const DIRECT_FIX: &str = "give the URL that leads to PostgreSQL itself, without the pooler, with --direct-url or \
-                          REVEILLE_DIRECT_URL; it is used for one or two connections per process";
+/// The fix if LISTEN does not work.
+const DIRECT_FIX: &str = "set --direct-url (REVEILLE_DIRECT_URL) to the URL of PostgreSQL itself, without the pooler; \
+                          one or two connections per process use it";
 
-/// Looks at poolers, prepared statements and notifications.
+/// Checks for a pooler, prepared statements and notifications.
 pub(super) async fn examine(database: &reveille_pg::Database, settings: &config::Database, report: &mut Report) {
     if !settings.pooler && examine_directness(&MAIN, database, report).await.is_none() {
         return;
@@ -38,7 +40,7 @@ pub(super) async fn examine(database: &reveille_pg::Database, settings: &config:
     report.add(notification(database).await);
 }
 
-/// Looks for a pooler that nobody told us of. `None` if there is one.
+/// Checks for a pooler that is not configured. `None` if there is one.
 pub(super) async fn examine_directness(
     target: &Target,
     database: &reveille_pg::Database,
@@ -50,8 +52,8 @@ pub(super) async fn examine_directness(
         Ok(true) => Finding::fail(
             WHAT,
             format!(
-                "{} leads through a transaction-mode pooler, such as PgBouncer, and reveille was not told: prepared statements \
-                 and notifications get lost in it",
+                "{} points to a transaction-mode pooler, such as PgBouncer, and --pooler is not set: prepared \
+                     statements and notifications get lost in it",
                 target.key
             ),
             target.pooler_fix,
@@ -60,11 +62,11 @@ pub(super) async fn examine_directness(
     })
 }
 
-/// Whether two sessions of ours are served by one and the same server process, which only a pooler does.
+/// Whether two open sessions share a server process, which only happens through a pooler.
 async fn is_pooled(database: &reveille_pg::Database) -> reveille_pg::Result<bool> {
     const SQL: &str = "select pg_backend_pid() as pid";
-    for _ in 0..POOLER_LOOKS {
-        // Held, so that the second question goes over another connection.
+    for _ in 0..POOLER_TRIES {
+        // Kept open, so that the second query uses another connection.
         let mut first = database.session().await?;
         let row = sqlx::raw_sql(SQL).fetch_one(&mut *first).await?;
         let second = ask(database, SQL).await?;
@@ -80,7 +82,7 @@ async fn is_pooled(database: &reveille_pg::Database) -> reveille_pg::Result<bool
 async fn prepared(database: &reveille_pg::Database) -> Finding {
     const WHAT: &str = "prepared statements";
     for round in 0..PREPARED_ROUNDS {
-        if let Err(error) = echo(database, round).await {
+        if let Err(error) = select_parameter(database, round).await {
             return Finding::fail(
                 WHAT,
                 format!("a statement with parameters failed: {}", explain(&error)),
@@ -91,7 +93,7 @@ async fn prepared(database: &reveille_pg::Database) -> Finding {
     Finding::ok(WHAT, "statements with parameters work")
 }
 
-async fn echo(database: &reveille_pg::Database, value: i32) -> reveille_pg::Result<()> {
+async fn select_parameter(database: &reveille_pg::Database, value: i32) -> reveille_pg::Result<()> {
     let mut session = database.session().await?;
     sqlx::query("select $1::int").bind(value).execute(&mut *session).await?;
     session.finish().await
@@ -103,30 +105,28 @@ async fn notification(database: &reveille_pg::Database) -> Finding {
     if !database.can_listen() {
         return Finding::warn(
             WHAT,
-            "no LISTEN through a pooler: reveille polls instead, so idle processes ask the database all the time and work is found \
-             later",
+            "LISTEN is not possible through a pooler: reveille polls instead, so that idle processes send queries \
+                 and work is found later",
             DIRECT_FIX,
         );
     }
-    match timeout(PATIENCE + ARRIVES_WITHIN, wake_up(database)).await {
+    match timeout(ANSWER_TIMEOUT + ARRIVES_WITHIN, wake_up(database)).await {
         Ok(Ok(true)) => Finding::ok(WHAT, "sent on one connection, arrived on another"),
         Ok(Ok(false)) => Finding::fail(
             WHAT,
-            "a notification was sent and did not arrive: the direct URL leads through a transaction-mode pooler, or to \
-             another database",
+            "a notification was sent and did not arrive: the direct URL points to a transaction-mode pooler, or to \
+                 another database",
             DIRECT_FIX,
         ),
         Ok(Err(error)) => Finding::fail(
             WHAT,
             format!("LISTEN does not work: {}", explain(&error)),
-            "LISTEN needs a connection to the primary itself: not to a standby, not through a transaction-mode pooler; if \
-             DATABASE_URL cannot be that, --direct-url can",
+            "LISTEN needs a connection to the primary itself: not to a standby, not through a transaction-mode \
+                 pooler; if DATABASE_URL does not lead there, set --direct-url (REVEILLE_DIRECT_URL)",
         ),
-        Err(_) => Finding::fail(
-            WHAT,
-            "LISTEN got no answer in time",
-            "look at the server's load, and at the network between here and there",
-        ),
+        Err(_) => {
+            Finding::fail(WHAT, "LISTEN was not answered in time", "check the server's load and the network to it")
+        }
     }
 }
 

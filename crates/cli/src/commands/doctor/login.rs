@@ -1,4 +1,4 @@
-//! From a URL to an open session: does it parse, is somebody there, are we let in, is it encrypted.
+//! From a URL to an open session: the syntax, the address, the login, the encryption.
 
 use std::error::Error as StdError;
 
@@ -27,14 +27,14 @@ pub(super) async fn examine(
             };
             report.add(Finding::fail(
                 "URL",
-                format!("{} cannot be understood: {reason}", target.key),
+                format!("{} is not a valid URL: {reason}", target.key),
                 "write it as postgres://user:password@host:5432/database; characters such as @ : / ? # % in a \
-                 password have to be written as %40 %3A %2F %3F %23 %25",
+                 password must be written as %40 %3A %2F %3F %23 %25",
             ));
             return None;
         }
     };
-    report.add(Finding::ok("URL", format!("{} leads to {}", target.key, database.identity())))?;
+    report.add(Finding::ok("URL", format!("{} points to {}", target.key, database.identity())))?;
     address::examine(&database, report).await?;
     database.close().await;
     match reveille_pg::Database::connect(url, options.clone()).await {
@@ -44,15 +44,15 @@ pub(super) async fn examine(
             Some(database)
         }
         Err(error) => {
-            report.add(refused(target, &error));
+            report.add(no_session(target, &error));
             None
         }
     }
 }
 
-/// Why there is no session.
-fn refused(target: &Target, error: &reveille_pg::Error) -> Finding {
-    let said = said(error);
+/// The finding for a session that could not be opened.
+fn no_session(target: &Target, error: &reveille_pg::Error) -> Finding {
+    let message = innermost(error);
     let (text, fix) = match error {
         reveille_pg::Error::OldServer { .. } => {
             return Finding::fail("version", explain(error), server::UPGRADE);
@@ -61,50 +61,50 @@ fn refused(target: &Target, error: &reveille_pg::Error) -> Finding {
             return Finding::fail("pooler", reason.clone(), target.pooler_fix);
         }
         reveille_pg::Error::NoPrimary { .. } => ("none of the hosts is the primary", server::NAME_THE_PRIMARY),
-        _ => error.sqlstate().and_then(by_code).unwrap_or_else(|| by_words(&said.to_lowercase())),
+        _ => error.sqlstate().and_then(by_code).unwrap_or_else(|| by_words(&message.to_lowercase())),
     };
-    Finding::fail("login", format!("{text} (it was said: {said})"), fix)
+    Finding::fail("login", format!("{text} (message: {message})"), fix)
 }
 
-/// Explanation and fix for a code of the server's; `None` if the code does not say enough.
+/// Explanation and fix for a SQLSTATE; `None` if it is not specific enough.
 fn by_code(code: &str) -> Option<(&'static str, &'static str)> {
     Some(match code {
         "28P01" => (
             "the server refused the user or the password",
-            "correct them in the URL, or set the password on the server: `alter role NAME password '…'`; characters such as \
-             @ : / ? # % in a password have to be written as %40 %3A %2F %3F %23 %25",
+            "correct them in the URL, or set the password on the server: `alter role NAME password '…'`; characters \
+             such as @ : / ? # % in a password must be written as %40 %3A %2F %3F %23 %25",
         ),
         "28000" => (
-            "the server lets this user in neither by this way nor from this address",
-            "check that the user exists (`\\du` in psql), and add a line for it, its database and this machine's address to \
-             pg_hba.conf on the server; a hosted database has a list of allowed addresses instead, and may want \
-             ?sslmode=require in the URL",
+            "pg_hba.conf on the server does not allow this user, database and address",
+            "check that the user exists (`\\du` in psql), and add a line for it, its database and this machine's \
+             address to pg_hba.conf on the server; a hosted database has a list of allowed addresses instead, and may \
+             require ?sslmode=require in the URL",
         ),
         "3D000" => (
             "there is no such database on the server",
-            "correct the last part of the URL, or create it: `createdb NAME`",
+            "correct the database name at the end of the URL, or create it: `createdb NAME`",
         ),
         "42501" => (
             "this user may not connect to this database",
             "as the database's owner: `grant connect on database NAME to USER`",
         ),
         "53300" => (
-            "the server has no connection left",
+            "the server has no free connection",
             "raise max_connections on the server, close idle programs, lower --pool-size, or put a pooler in between",
         ),
-        "57P03" => ("the server is starting or stopping", "wait a moment and run the command again"),
+        "57P03" => ("the server is starting or stopping", "wait a few seconds and run the command again"),
         _ => return None,
     })
 }
 
-/// Explanation and fix for failures without a telling code: TLS, poolers, other programs at the port.
-fn by_words(said: &str) -> (&'static str, &'static str) {
-    let mentions = |words: &[&str]| words.iter().any(|word| said.contains(word));
+/// Explanation and fix for failures without a SQLSTATE: TLS, poolers, other programs at the port.
+fn by_words(message: &str) -> (&'static str, &'static str) {
+    let mentions = |words: &[&str]| words.iter().any(|word| message.contains(word));
     if mentions(&["tls", "ssl", "certificate"]) {
         (
-            "the encrypted connection could not be made",
-            "match ?sslmode= in the URL to the server: `disable` if it has no TLS, `require` if it has, `verify-full` with \
-             &sslrootcert=FILE to also check who it is",
+            "the encrypted connection could not be established",
+            "match ?sslmode= in the URL to the server: `disable` if it has no TLS, `require` if it has, `verify-full` \
+             with &sslrootcert=FILE to also verify the server",
         )
     } else if mentions(&["no such database", "no such user"]) {
         ("the pooler does not know this database or user", "add it to the pooler's configuration")
@@ -114,16 +114,19 @@ fn by_words(said: &str) -> (&'static str, &'static str) {
             "correct the user and password in the URL, and in the pooler's list of users if there is one",
         )
     } else {
-        ("no session could be opened", "check that it is a PostgreSQL that listens there, and its log at this time")
+        (
+            "no session could be opened",
+            "check that it is a PostgreSQL that listens there, and read its log at this time",
+        )
     }
 }
 
-/// The other side's own words, or those of the innermost cause.
-fn said(error: &reveille_pg::Error) -> String {
+/// The message of the server or pooler, or that of the innermost cause.
+fn innermost(error: &reveille_pg::Error) -> String {
     let mut cause: &(dyn StdError + 'static) = error;
     loop {
-        if let Some(sqlx::Error::Database(said)) = cause.downcast_ref() {
-            return said.message().to_owned();
+        if let Some(sqlx::Error::Database(answer)) = cause.downcast_ref() {
+            return answer.message().to_owned();
         }
         match cause.source() {
             Some(inner) => cause = inner,
@@ -132,10 +135,11 @@ fn said(error: &reveille_pg::Error) -> String {
     }
 }
 
-/// Whether what is said on the wire can be read on the way.
+/// Whether the connection is encrypted, if it leaves the server's machine.
 async fn encryption(database: &reveille_pg::Database) -> Finding {
     const WHAT: &str = "encryption";
-    const SQL: &str = "select coalesce((select ssl from pg_stat_ssl where pid = pg_backend_pid()), false) as encrypted, \
+    const SQL: &str = "select coalesce((select ssl from pg_stat_ssl where pid = pg_backend_pid()), false) \
+                           as encrypted, \
                        coalesce(inet_server_addr() <<= any (array['127.0.0.0/8', '::1/128']::inet[]), true) as here";
     match ask(database, SQL).await {
         Err(error) => unanswered(WHAT, &error),
@@ -144,12 +148,12 @@ async fn encryption(database: &reveille_pg::Database) -> Finding {
             if is("encrypted") {
                 Finding::ok(WHAT, "the connection is encrypted")
             } else if is("here") {
-                Finding::ok(WHAT, "not encrypted; the server is on its own machine's loopback or socket")
+                Finding::ok(WHAT, "not encrypted; the connection uses loopback or a socket")
             } else {
                 Finding::warn(
                     WHAT,
-                    "not encrypted: the data can be read on the way",
-                    "unless the network is yours alone, switch `ssl` on at the server and add ?sslmode=require to the URL",
+                    "not encrypted: the data can be read in the network",
+                    "unless the network is private, set `ssl = on` on the server and add ?sslmode=require to the URL",
                 )
             }
         }

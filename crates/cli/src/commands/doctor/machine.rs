@@ -15,13 +15,13 @@ use super::{
 };
 use crate::config::{Embedded, is_root};
 
-/// What a private PostgreSQL's directory has in it, and no other.
+/// A file that only the directory of a private PostgreSQL contains.
 const MARKER: &str = "reveille-embedded";
 
-/// What to do about a directory that cannot be used.
+/// The fix for a directory that cannot be used.
 const ELSEWHERE: &str = "name another directory with --data-dir (REVEILLE_DATA_DIR)";
 
-/// Looks for PostgreSQL's programs and at the data directory.
+/// Checks PostgreSQL's programs and the data directory.
 pub(super) async fn examine(settings: &Embedded, report: &mut Report) {
     let dir = match settings.data_dir() {
         Ok(dir) => dir,
@@ -35,7 +35,7 @@ pub(super) async fn examine(settings: &Embedded, report: &mut Report) {
     report.add(usable.unwrap_or_else(|unusable| unusable));
 }
 
-/// Whether there are programs of a supported PostgreSQL; if there is data already, of the version that made it.
+/// Whether a supported PostgreSQL is installed; if there is data, the version that created it.
 async fn programs(settings: &Embedded, dir: &Path) -> Finding {
     const WHAT: &str = "PostgreSQL programs";
     let exact = match embedded::data_major(dir) {
@@ -45,27 +45,27 @@ async fn programs(settings: &Embedded, dir: &Path) -> Finding {
     let wanted = Wanted { exact, bin_dir: settings.pg_bin.clone(), ..Wanted::default() };
     match Installation::find(wanted).await {
         Ok(found) => Finding::ok(WHAT, format!("version {} in {}", found.version, found.bin.display())),
-        Err(embedded::Error::NotFound { wanted, looked }) => Finding::fail(
+        Err(embedded::Error::NotFound { wanted, searched }) => Finding::fail(
             WHAT,
             format!(
-                "no PostgreSQL {wanted} on this machine{} (looked in {})",
+                "no PostgreSQL {wanted} on this machine{} (searched {})",
                 unsupported(&Installation::all().await),
-                looked.iter().map(|place| place.display().to_string()).collect::<Vec<_>>().join(", ")
+                searched.iter().map(|folder| folder.display().to_string()).collect::<Vec<_>>().join(", ")
             ),
-            "`reveille up` downloads PostgreSQL if this machine has `npm` and a network; or install it (Debian, Ubuntu: \
-             `apt-get install postgresql`; Fedora: `dnf install postgresql-server`; macOS: `brew install \
+            "`reveille up` downloads PostgreSQL if this machine has `npm` and a network; or install it (Debian, \
+             Ubuntu: `apt-get install postgresql`; Fedora: `dnf install postgresql-server`; macOS: `brew install \
              postgresql@17`); or set DATABASE_URL to a PostgreSQL that runs elsewhere",
         ),
         Err(error) => Finding::fail(
             WHAT,
             error.to_string(),
-            "leave --pg-bin (REVEILLE_PG_BIN) away to have one looked for, or name the folder that holds initdb, pg_ctl and \
-             postgres",
+            "remove --pg-bin (REVEILLE_PG_BIN) to have PostgreSQL searched, or set it to the folder that contains \
+             initdb, pg_ctl and postgres",
         ),
     }
 }
 
-/// What is installed and cannot be used, for the message.
+/// The installed versions that are not supported, for the message.
 fn unsupported(installed: &[Installation]) -> String {
     if installed.is_empty() {
         return String::new();
@@ -74,35 +74,32 @@ fn unsupported(installed: &[Installation]) -> String {
     format!(", only the unsupported {}", versions.join(", "))
 }
 
-/// Whether the data directory can be used; the finding that says so, or the one that says why not.
+/// Whether the data directory can be used: `Ok` if so, else the reason.
 fn data_dir(dir: &Path) -> Result<Finding, Finding> {
     const WHAT: &str = "data directory";
     let fail = |text: String, fix: &str| Err(Finding::fail(WHAT, text, fix));
     let shown = dir.display();
-    // The directory itself may not exist yet: then the nearest one that does has to let us make it.
+    // The directory itself may not exist yet: then its nearest existing parent must be writable.
     let existing = dir.ancestors().find(|it| it.exists()).unwrap_or(dir);
     if !existing.is_dir() {
-        return fail(
-            format!("{} is a file", existing.display()),
-            "name a directory with --data-dir, or move the file away",
-        );
+        return fail(format!("{} is a file", existing.display()), "name a directory with --data-dir, or move the file");
     }
     match holder(dir) {
         Ok(Holder::Process(pid)) => {
-            let who = pid.map(|pid| format!(", process {pid}")).unwrap_or_default();
+            let who = pid.map(|pid| format!(" (process {pid})")).unwrap_or_default();
             return Ok(Finding::warn(
                 WHAT,
-                format!("a `reveille up` runs on {shown}{who}"),
-                "nothing to do: use that one; a second one needs a directory of its own, by --data-dir",
+                format!("a `reveille up`{who} runs on {shown}"),
+                "nothing to do: use that one; a second one needs another directory, set with --data-dir",
             ));
         }
         Ok(Holder::None) => {}
-        Err(error) => return fail(format!("{shown} cannot be looked at: {error}"), ELSEWHERE),
+        Err(error) => return fail(format!("{shown} cannot be read: {error}"), ELSEWHERE),
     }
     if dir == existing {
         match is_foreign(dir) {
             Ok(false) => {}
-            Ok(true) => return fail(format!("{shown} holds other things, which are left alone"), ELSEWHERE),
+            Ok(true) => return fail(format!("{shown} contains other files, which would be left unchanged"), ELSEWHERE),
             Err(error) => return fail(format!("{shown} cannot be listed: {error}"), ELSEWHERE),
         }
     }
@@ -111,33 +108,33 @@ fn data_dir(dir: &Path) -> Result<Finding, Finding> {
     }
     if let Some(closed) = closed_to_others(dir).filter(|_| is_root()) {
         return fail(
-            format!("PostgreSQL does not run as root, and other users cannot get through {}", closed.display()),
-            "name a directory that everybody can reach with --data-dir, such as /var/lib/reveille",
+            format!("PostgreSQL does not run as root, and other users cannot enter {}", closed.display()),
+            "choose a directory that all users can enter with --data-dir, such as /var/lib/reveille",
         );
     }
     match dir == existing {
         true => Ok(Finding::ok(WHAT, shown.to_string())),
-        false => Ok(Finding::ok(WHAT, format!("{shown} (will be made)"))),
+        false => Ok(Finding::ok(WHAT, format!("{shown} (will be created)"))),
     }
 }
 
-/// Whether there is something in it that no private PostgreSQL put there.
+/// Whether it contains files and is not the directory of a private PostgreSQL.
 fn is_foreign(dir: &Path) -> io::Result<bool> {
     Ok(!dir.join(MARKER).exists() && fs::read_dir(dir)?.next().is_some())
 }
 
-/// Makes a file and removes it. Permissions alone do not tell: the file system may be read-only, or full.
+/// Creates a file and removes it. Permissions are not enough: the file system may be read-only or full.
 fn try_to_write(dir: &Path) -> io::Result<()> {
     let probe = dir.join(format!(".reveille-doctor-{}", std::process::id()));
-    // Only if there is nothing of that name: a user who may write to the directory could have put a link there.
+    // Must not exist: a user with write access to the directory could have placed a link there.
     let mut file = fs::OpenOptions::new().write(true).create_new(true).open(&probe)?;
     let written = file.write_all(b"can this be written?\n");
     let removed = fs::remove_file(&probe);
     written.and(removed)
 }
 
-/// The first directory on the way to `dir` that only its owner's group can pass; `None` if everybody can. The last one counts
-/// only by its way: `up` sets its owner.
+/// The first parent of `dir` that not every user can enter; `None` if there is none. `dir` itself does not matter: `up`
+/// sets its owner.
 fn closed_to_others(dir: &Path) -> Option<PathBuf> {
     let passable = |it: &Path| fs::metadata(it).is_ok_and(|it| it.permissions().mode() & 0o001 != 0);
     dir.ancestors().skip(1).filter(|it| it.exists()).find(|it| !passable(it)).map(Path::to_owned)

@@ -1,4 +1,4 @@
-//! The schema: whether it may be made, whether it is there, whether this binary knows it.
+//! The schema: whether this user may create it, whether it exists, whether its version is known.
 
 use sqlx::Row as _;
 
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{config, error::explain, products};
 
-/// Looks at the privileges, then at the migrations.
+/// Checks the privileges, then the migrations.
 pub(super) async fn examine(database: &reveille_pg::Database, settings: &config::Database, report: &mut Report) {
     const WHAT: &str = "schema";
     let schema = match settings.schema() {
@@ -32,21 +32,22 @@ pub(super) async fn examine(database: &reveille_pg::Database, settings: &config:
         Ok(steps) => Finding::warn(
             WHAT,
             match privileges.exists {
-                true => format!("{} lacks {} steps", schema.quoted(), steps.len()),
+                true => format!("{} lacks {} migrations or functions", schema.quoted(), steps.len()),
                 false => format!("{} does not exist yet", schema.quoted()),
             },
-            "nothing to do: the server applies it when it starts, or run `reveille migrate`",
+            "nothing to do: the server applies them when it starts, or run `reveille migrate`",
         ),
         Err(error) if error.is_transient() => unanswered(WHAT, &error),
         Err(error) => Finding::fail(
             WHAT,
             explain(&error),
-            "run the version of reveille that made this schema or a newer one, or choose another schema with --schema",
+            "run the version of reveille that migrated this schema, or a newer one, or choose another schema with \
+             --schema",
         ),
     });
 }
 
-/// What the user may do.
+/// The privileges of the user.
 struct Privileges {
     exists: bool,
     may_use: bool,
@@ -54,32 +55,32 @@ struct Privileges {
 }
 
 impl Privileges {
-    /// What this user may not do is broken only if there is something to do.
+    /// A missing privilege is a failure only if it is needed.
     fn judge(&self, schema: &reveille_pg::Schema, up_to_date: bool) -> Finding {
         const WHAT: &str = "privileges";
         let name = schema.quoted();
         match self {
             Privileges { exists: true, may_use: true, .. } => {
-                Finding::ok(WHAT, format!("this user may make tables in {name}"))
+                Finding::ok(WHAT, format!("this user may create tables in {name}"))
             }
             Privileges { exists: true, .. } if up_to_date => Finding::warn(
                 WHAT,
-                format!("this user may not make tables in {name}; nothing is missing from it now"),
+                format!("this user may not create tables in {name}; none is missing now"),
                 "nothing to do now: before a newer reveille starts, run its `reveille migrate` as the schema's owner",
             ),
             Privileges { exists: true, .. } => Finding::fail(
                 WHAT,
-                format!("the schema {name} exists, and this user may not make tables in it"),
+                format!("the schema {name} exists, and this user may not create tables in it"),
                 format!(
                     "as its owner: `grant usage, create on schema {name} to USER`, or choose another with --schema"
                 ),
             ),
             Privileges { may_create_schema: true, .. } => {
-                Finding::ok(WHAT, format!("this user may make the schema {name}"))
+                Finding::ok(WHAT, format!("this user may create the schema {name}"))
             }
             Privileges { .. } => Finding::fail(
                 WHAT,
-                format!("the schema {name} does not exist, and this user may not make it"),
+                format!("the schema {name} does not exist, and this user may not create it"),
                 format!("as the database's owner: `create schema {name} authorization USER`"),
             ),
         }
@@ -89,7 +90,8 @@ impl Privileges {
 async fn privileges(database: &reveille_pg::Database, schema: &reveille_pg::Schema) -> reveille_pg::Result<Privileges> {
     let sql = schema.sql(
         "select n.oid is not null as exists, \
-                coalesce(has_schema_privilege(n.oid, 'usage') and has_schema_privilege(n.oid, 'create'), false) as may_use, \
+                coalesce(has_schema_privilege(n.oid, 'usage') and has_schema_privilege(n.oid, 'create'), false) \
+                    as may_use, \
                 has_database_privilege(current_database(), 'create') as may_create_schema \
          from (select 1) one left join pg_namespace n on n.nspname = {schema_text}",
     );
@@ -104,8 +106,8 @@ async fn privileges(database: &reveille_pg::Database, schema: &reveille_pg::Sche
 mod tests {
     use super::{super::finding::Status, *};
 
-    /// All eight combinations: only an unusable schema, or a missing one that may not be made, is broken; and a schema that
-    /// lacks nothing is not.
+    /// All eight combinations: the check fails only for an unusable schema, or for a missing one that may not be
+    /// created. A schema that lacks nothing is no failure.
     #[test]
     fn privileges_are_judged_by_what_is_needed() {
         let schema = reveille_pg::Schema::new("reveille").expect("a plain name");

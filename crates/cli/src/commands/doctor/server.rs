@@ -1,4 +1,4 @@
-//! The server itself: its version, whether it can be written to, what room it has.
+//! The server: version, writability, clock, statistics, free connections, notification queue.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -17,23 +17,23 @@ const SUPPORTED: std::ops::RangeInclusive<i32> = reveille_pg::OLDEST_SERVER.cast
 /// `server_version_num` is the major version times this, plus the minor one.
 const VERSION_SCALE: i32 = 10_000;
 
-/// Clocks further apart than this make logs hard to read side by side. Work does not depend on it.
+/// A larger difference of clocks makes logs hard to compare. Work does not depend on it.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(2);
 
-/// Connections beside the pool: the listener's and the ringer's.
+/// Connections beside the pool: of the listener and of the notifier.
 const CONNECTIONS_BESIDE_THE_POOL: i64 = 2;
 
-/// Parts of the notification queue in use that are unusual, and dangerous: when it is full, commits that notify fail.
+/// Usage of the notification queue that is unusual, and dangerous: when it is full, commits that notify fail.
 const QUEUE_UNUSUAL: f64 = 0.05;
 const QUEUE_DANGEROUS: f64 = 0.5;
 
-/// What to do about an old server.
-pub(super) const UPGRADE: &str = "install PostgreSQL 18 beside it and move the data with pg_upgrade, or with pg_dump and pg_restore; a hosted database \
-     usually has a button for a major upgrade";
+/// The fix for an old server.
+pub(super) const UPGRADE: &str = "install PostgreSQL 18 and move the data with pg_upgrade, or with pg_dump and \
+                                  pg_restore; a hosted database usually offers a major upgrade";
 
-/// What to do about a standby.
+/// The fix for a standby.
 pub(super) const NAME_THE_PRIMARY: &str =
-    "name the primary in the URL, or all hosts, separated by commas: reveille follows the primary";
+    "set the URL to the primary, or to all hosts, separated by commas: reveille follows the primary";
 
 const SQL: &str = "select current_setting('server_version_num')::int as version, \
      current_setting('server_version') as version_text, \
@@ -45,7 +45,7 @@ const SQL: &str = "select current_setting('server_version_num')::int as version,
      (select count(*) from pg_stat_activity where backend_type = 'client backend') as used, \
      pg_notification_queue_usage()::float8 as queue";
 
-/// Looks at the server. `None` if it cannot be used at all.
+/// Checks the server. `None` if it cannot be used at all.
 pub(super) async fn examine(
     database: &reveille_pg::Database,
     settings: &config::Database,
@@ -56,7 +56,7 @@ pub(super) async fn examine(
         Ok(row) => row,
         Err(error) => return report.add(unanswered("server", &error)),
     };
-    // The server read its clock somewhere between: half the way is the best guess.
+    // The server read its clock within this time; the middle is the best estimate.
     let here = before + before.elapsed().unwrap_or_default() / 2;
 
     let text: String = column(&row, "version_text").unwrap_or_default();
@@ -71,7 +71,7 @@ pub(super) async fn examine(
     Some(())
 }
 
-/// Judges `server_version_num`; `text` is the version as the server writes it.
+/// Checks `server_version_num`; `text` is the version as the server writes it.
 fn version(number: i32, text: &str) -> Finding {
     const WHAT: &str = "version";
     let major = number / VERSION_SCALE;
@@ -91,7 +91,7 @@ fn version(number: i32, text: &str) -> Finding {
         Finding::warn(
             WHAT,
             format!("the server is PostgreSQL {text}, newer than what this version of reveille was tested with"),
-            format!("look for a newer reveille, or use PostgreSQL {}", SUPPORTED.end()),
+            format!("install a newer reveille, or use PostgreSQL {}", SUPPORTED.end()),
         )
     }
 }
@@ -99,13 +99,13 @@ fn version(number: i32, text: &str) -> Finding {
 fn writable(standby: bool, read_only: bool) -> Finding {
     const WHAT: &str = "writable";
     if standby {
-        Finding::fail(WHAT, "the server is a standby: it can only be read from", NAME_THE_PRIMARY)
+        Finding::fail(WHAT, "the server is a standby: it is read-only", NAME_THE_PRIMARY)
     } else if read_only {
         Finding::fail(
             WHAT,
-            "transactions are read-only here by default",
-            "find who set default_transaction_read_only (`\\drds` in psql, or postgresql.conf) and set it to off; some hosts set \
-             it when the disk is full",
+            "transactions are read-only by default",
+            "set default_transaction_read_only to off where it is on (`\\drds` in psql, or postgresql.conf); some \
+             hosts switch it on when the disk is full",
         )
     } else {
         Finding::ok(WHAT, "it is the primary")
@@ -116,7 +116,7 @@ fn clocks(here: f64, there: f64) -> Finding {
     const WHAT: &str = "clock";
     let apart = (here - there).abs();
     if apart <= CLOCK_TOLERANCE.as_secs_f64() {
-        return Finding::ok(WHAT, format!("{:.0} ms apart from the server's", apart * 1000.0));
+        return Finding::ok(WHAT, format!("{:.0} ms difference to the server", apart * 1000.0));
     }
     let direction = if here > there { "ahead of" } else { "behind" };
     Finding::warn(
@@ -129,19 +129,19 @@ fn clocks(here: f64, there: f64) -> Finding {
 fn statistics(present: bool) -> Finding {
     const WHAT: &str = "statistics";
     if present {
-        return Finding::ok(WHAT, "pg_stat_statements is there");
+        return Finding::ok(WHAT, "pg_stat_statements is installed");
     }
     Finding::warn(
         WHAT,
-        "pg_stat_statements is not installed: nobody can see which statements cost what",
-        "add it to shared_preload_libraries, restart the server, then `create extension pg_stat_statements`",
+        "pg_stat_statements is not installed: the cost of statements is not recorded",
+        "add it to shared_preload_libraries, restart the server, then run `create extension pg_stat_statements`",
     )
 }
 
 fn room(row: &PgRow, pool_size: i64) -> Finding {
     const WHAT: &str = "connections";
     let (Some(room), Some(used)) = (column::<i64>(row, "room"), column::<i64>(row, "used")) else {
-        return Finding::ok(WHAT, "the server does not say how many it allows");
+        return Finding::ok(WHAT, "the server does not report its limit");
     };
     let needed = pool_size + CONNECTIONS_BESIDE_THE_POOL;
     let free = room - used;
@@ -150,7 +150,7 @@ fn room(row: &PgRow, pool_size: i64) -> Finding {
     }
     Finding::warn(
         WHAT,
-        format!("{used} of {room} in use: {free} are free, and one process may need {needed}"),
+        format!("{used} of {room} in use: {free} are free, but one process may need {needed}"),
         "raise max_connections on the server, lower --pool-size, or put a pooler in between",
     )
 }
@@ -158,7 +158,7 @@ fn room(row: &PgRow, pool_size: i64) -> Finding {
 fn queue(usage: f64) -> Finding {
     const WHAT: &str = "notification queue";
     let percent = format!("{:.0} % in use", usage * 100.0);
-    let fix = "some program listens and does not read: find the oldest `idle in transaction` session that listens in \
+    let fix = "a program listens and does not read: find the oldest `idle in transaction` session that listens in \
                pg_stat_activity and end it with pg_terminate_backend";
     if usage < QUEUE_UNUSUAL {
         Finding::ok(WHAT, percent)
@@ -173,8 +173,8 @@ fn queue(usage: f64) -> Finding {
 mod tests {
     use super::{super::finding::Status, *};
 
-    /// No server older than 14 or newer than 18 is installed here, so the judgement itself is tested, by a table of
-    /// `server_version_num`: both ends of the range, their neighbours, and the numbering of the 9 series.
+    /// The check of versions, by a table of `server_version_num`, because servers older than 14 or newer than 18 are
+    /// not installed here: both ends of the range, their neighbours, and the numbering of the 9 series.
     #[test]
     fn servers_outside_14_to_18_are_named_and_explained() {
         let table = [
@@ -194,9 +194,9 @@ mod tests {
         }
     }
 
-    /// The thresholds of the notification queue, the clock and the standby, at and beside their edges.
+    /// Findings of the notification queue, the clock and the standby, at and beside their thresholds.
     #[test]
-    fn judgements_change_where_they_say() {
+    fn findings_change_at_their_thresholds() {
         assert_eq!(queue(0.0).status, Status::Ok);
         assert_eq!(queue(0.05).status, Status::Warn);
         assert_eq!(queue(0.5).status, Status::Fail);

@@ -10,10 +10,10 @@ use reveille_pg::embedded::{self, Cluster, Download, Installation, Settings, Wan
 use super::say;
 use crate::{config::Embedded, error::Error, shutdown::Shutdown};
 
-/// Starts the server of `data_dir`, getting PostgreSQL first if this machine has none. `None` if a signal came first: then
-/// nothing runs that did not run before.
+/// Starts the server of `data_dir`, downloading PostgreSQL first if it is not installed. `None` if a signal came first:
+/// then no server is left running that was not running before.
 pub(super) async fn start(settings: &Embedded, data_dir: &Path, shutdown: &Shutdown) -> Result<Option<Cluster>, Error> {
-    // Data of an earlier start needs the version it was made with, which need not be the newest here.
+    // Existing data needs the version that created it, which may not be the newest one installed.
     let exact = embedded::data_major(data_dir)?;
     let wanted = Wanted { exact, bin_dir: settings.pg_bin.clone(), ..Wanted::default() };
     // A task of its own, because unpacking keeps its thread busy.
@@ -32,26 +32,26 @@ pub(super) async fn start(settings: &Embedded, data_dir: &Path, shutdown: &Shutd
         started = &mut starting => started?,
         () = shutdown.requested() => {
             if !matches!(embedded::data_major(data_dir), Ok(Some(_))) {
-                // The data directory is being made by a program that ends with this future.
+                // `initdb` is still running, and ends with this future.
                 return Ok(None);
             }
-            // It may have been started already, and would be left behind.
-            say("stopping as soon as PostgreSQL has started; a second Ctrl-C leaves at once");
+            // PostgreSQL may have been started already, and would be left running.
+            say("stopping as soon as PostgreSQL has started; a second Ctrl-C exits at once");
             starting.await?.stop().await?;
             return Ok(None);
         }
     };
     if cluster.attached() {
-        say("it was still running: carrying on with it");
+        say("PostgreSQL was already running in this directory: using it");
     }
     Ok(Some(cluster))
 }
 
-/// A PostgreSQL on this machine, downloaded if there was none.
+/// The installed PostgreSQL, or a downloaded one if none is installed.
 async fn obtain(wanted: Wanted, archive: Option<PathBuf>) -> Result<Installation, Error> {
     match Installation::find(wanted.clone()).await {
         Err(embedded::Error::NotFound { wanted: versions, .. }) => {
-            say(format_args!("PostgreSQL {versions} is not installed here: downloading it, once"));
+            say(format_args!("PostgreSQL {versions} is not installed: downloading it (only the first time)"));
             let what = Download { wanted, archive, into: None };
             Ok(embedded::download(what, say).await?)
         }

@@ -1,7 +1,8 @@
 //! Restarts the private PostgreSQL.
 //!
-//! A PostgreSQL that exits while the server runs (killed, crashed, stopped by hand) is restarted on the same port, after a
-//! pause that grows with repeated failures. After [`MAX_FAILURES`] in a row everything stops with the path of its log.
+//! A PostgreSQL that exits while the server runs (killed, crashed, stopped by hand) is restarted on the same port,
+//! after a pause that grows with repeated failures. After [`MAX_FAILURES`] in a row everything stops with the path of
+//! its log.
 
 use std::{
     pin::pin,
@@ -27,7 +28,8 @@ const MAX_FAILURES: u32 = 5;
 /// After running for this long, an exit counts as the first failure again.
 const STEADY_AFTER: Duration = Duration::from_secs(60);
 
-/// How often to check a PostgreSQL that runs and has closed the watching connection, as it does while it stops or recovers.
+/// How often to check a PostgreSQL that runs and has closed the watching connection, as it does while it stops or
+/// recovers.
 const CHECK_EVERY: Duration = Duration::from_millis(200);
 
 /// How long the watching connection may take to open before the process is checked again.
@@ -129,8 +131,8 @@ impl Failures {
 mod tests {
     use super::*;
 
-    /// Pauses grow with failures in a row, which end in giving up; a server that ran for long starts over, one that exits
-    /// at once does not. Time is passed explicitly.
+    /// Pauses grow with failures in a row, which end in giving up; a server that ran for long starts over, one that
+    /// exits at once does not. Time is passed explicitly.
     #[test]
     fn repeated_failures_end_in_giving_up_and_a_steady_server_starts_over() {
         let start = Instant::now();

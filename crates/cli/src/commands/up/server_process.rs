@@ -1,12 +1,12 @@
 //! The HTTP server of root's `reveille up`, in a process of its own that is not root.
 //!
-//! Root is needed to run PostgreSQL as another user and to protect the data directory from that user. It is not needed to
-//! handle requests, and a vulnerability in the server must not give root access. So root's `up` binds the address, starts
-//! itself again as the user that runs PostgreSQL, and passes the socket to it. It then starts PostgreSQL and sends its URL
-//! to the server process; it handles no requests.
+//! Root is needed to run PostgreSQL as another user and to protect the data directory from that user. It is not needed
+//! to handle requests, and a vulnerability in the server must not give root access. So root's `up` binds the address,
+//! starts itself again as the user that runs PostgreSQL, and passes the socket to it. It then starts PostgreSQL and
+//! sends its URL to the server process; it handles no requests.
 //!
-//! Both communicate over a socket, the standard input of the server process: first a message with the bound socket, then
-//! lines of text. If one process ends, the other sees the end of the socket: no server outlives its parent.
+//! Both communicate over a socket, the standard input of the server process: first a message with the bound socket,
+//! then lines of text. If one process ends, the other sees the end of the socket: no server outlives its parent.
 
 use std::{
     io::{self, IoSlice, IoSliceMut, Write as _},
@@ -88,8 +88,8 @@ impl ServerProcess {
         Ok(Self { child, said: BufReader::new(said).lines(), tell })
     }
 
-    /// Serves the database at `url` until the process exits, by itself or because a shutdown was requested. Calls `ready`
-    /// when it is.
+    /// Serves the database at `url` until the process exits, by itself or because a shutdown was requested. Calls
+    /// `ready` when it is.
     pub(super) async fn serve(mut self, url: &str, shutdown: &Shutdown, ready: impl FnOnce()) -> Result<(), Error> {
         self.tell(&format!("{DATABASE}{url}")).await;
         let mut ready = Some(ready);
@@ -158,8 +158,8 @@ pub(super) async fn run(args: config::Up) -> Result<(), Error> {
     server.run(move || drop(writeln!(tell, "{READY}"))).await
 }
 
-/// Reads the lines of the parent. If the parent ends without a request to stop, shuts down in order; after such a request,
-/// exits at once, as the parent did.
+/// Reads the lines of the parent. If the parent ends without a request to stop, shuts down in order; after such a
+/// request, exits at once, as the parent did.
 async fn follow_parent(control: tokio::net::UnixStream, found: oneshot::Sender<String>, shutdown: Shutdown) {
     let mut found = Some(found);
     let mut lines = BufReader::new(control).lines();

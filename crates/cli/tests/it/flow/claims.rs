@@ -12,10 +12,10 @@ use crate::process::PATIENCE;
 
 /// A claim that waits as long as a test may last, for steps with these names or for all.
 pub(super) fn wait(client: &Client, steps: Option<&[&str]>) -> JoinHandle<Answer> {
-    let mut wish = claim(1, PATIENCE.as_millis() as u64);
-    wish["steps"] = json!(steps);
+    let mut request = claim(1, PATIENCE.as_millis() as u64);
+    request["steps"] = json!(steps);
     let client = client.clone();
-    tokio::spawn(async move { client.post("workers/claim", &wish).await })
+    tokio::spawn(async move { client.post("workers/claim", &request).await })
 }
 
 pub(super) async fn answered(waiting: JoinHandle<Answer>) -> Answer {
@@ -36,9 +36,9 @@ async fn a_claim_returns_all_that_a_handler_needs() {
                   {name: b, dependencies: [a]}, {name: c, dependencies: [b]}]";
     let server = Server::of(steps).await;
     let task = server.task(json!({"order": 7})).await;
-    let mut wish = claim(1, 0);
-    wish["lease_ms"] = json!(30_000);
-    let claimed = server.post("workers/claim", &wish).await.json()["steps"][0].clone();
+    let mut request = claim(1, 0);
+    request["lease_ms"] = json!(30_000);
+    let claimed = server.post("workers/claim", &request).await.json()["steps"][0].clone();
     let expected = json!({
         "token": claimed["token"], "task_uuid": task, "namespace": "tests", "name": "a", "callable": "first",
         "initialization": {"url": "x"}, "attempt": 1, "max_attempts": 5, "lease_ms": 30_000, "timeout_ms": 90_000,
@@ -121,7 +121,7 @@ async fn a_stopping_server_answers_waiting_claims() {
     timeout(PATIENCE, kept.read_to_string(&mut answer)).await.expect("closed in time").expect("no reset");
     assert_eq!(parse(&answer).status, 204);
     let ended = reveille.ended().await;
-    assert_eq!(ended.status.code(), Some(0), "{}", ended.said);
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.output);
 }
 
 /// Beyond the configured number of waiters a claim is rejected with 503, and accepted again when a waiter has left.
@@ -149,9 +149,9 @@ async fn invalid_claims_are_rejected() {
     let server = Server::of("[{name: a}]").await;
     server.task(json!({})).await;
     let with = |key: &str, value: Value| {
-        let mut wish = claim(1, 0);
-        wish[key] = value;
-        wish
+        let mut request = claim(1, 0);
+        request[key] = value;
+        request
     };
     let table = [
         (with("namespaces", json!([])), "`namespaces`: there is none"),
@@ -168,8 +168,8 @@ async fn invalid_claims_are_rejected() {
         (with("wait_ms", json!(-1)), "invalid body"),
         (with("colour", json!(1)), "colour"),
     ];
-    for (wish, said) in table {
-        assert_refused(&server.post("workers/claim", &wish).await, 400, said);
+    for (request, message) in table {
+        assert_refused(&server.post("workers/claim", &request).await, 400, message);
     }
     assert_eq!(server.now(9).await.len(), 1);
 }

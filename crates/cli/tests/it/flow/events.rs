@@ -87,16 +87,16 @@ async fn every_transition_is_sent_and_the_stream_ends_with_the_task() {
     all.extend(stream.rest().await);
     assert_eq!(all.pop().expect("an end").0, "end");
     let mut ids: Vec<String> = all.iter().map(|(_, id, _)| id.clone().expect("an id")).collect();
-    let told: Vec<&Value> = all.iter().map(|(_, _, data)| data).collect();
+    let reply: Vec<&Value> = all.iter().map(|(_, _, data)| data).collect();
     let history = get(server.address, &format!("/v1/tasks/{task}/transitions")).await.json();
     let history = history["transitions"].as_array().expect("transitions");
     for known in history {
         assert!(
-            told.iter().any(|told| told["step"] == known["step"] && told["to"] == known["to"]),
-            "{known} was not told"
+            reply.iter().any(|reply| reply["step"] == known["step"] && reply["to"] == known["to"]),
+            "{known} is missing in the stream"
         );
     }
-    assert_eq!(told.last().map(|last| &last["to"]), Some(&json!("complete")));
+    assert_eq!(reply.last().map(|last| &last["to"]), Some(&json!("complete")));
 
     let later = Stream::open(&server.client, &task, None).await.rest().await;
     assert_eq!(later.len(), history.len() + 1);
@@ -131,7 +131,7 @@ async fn a_stream_ends_with_the_server_and_with_its_client() {
     waiting(1).await;
     let Server { reveille, db: _db, .. } = server;
     reveille.signal("TERM").await;
-    let told = stream.rest().await;
-    assert!(told.iter().all(|(kind, ..)| kind == "transition"), "{told:?}");
+    let reply = stream.rest().await;
+    assert!(reply.iter().all(|(kind, ..)| kind == "transition"), "{reply:?}");
     assert_eq!(reveille.ended().await.status.code(), Some(0));
 }

@@ -24,9 +24,9 @@ async fn the_python_worker_runs_a_task() {
     let worker = Reveille::start(command);
     worker.line("ready").await;
 
-    let wish =
+    let request =
         json!({"namespace": "words", "name": "count", "version": "1.0.0", "context": {"text": "to be or not to be"}});
-    let task = server.post("tasks", &wish).await.json()["task_uuid"].as_str().expect("a task").to_owned();
+    let task = server.post("tasks", &request).await.json()["task_uuid"].as_str().expect("a task").to_owned();
     let done = server.get(&format!("tasks/{task}?wait_ms=60000")).await.json();
     assert_eq!(done["status"], "complete", "{done}");
     let step = |at: usize| &done["steps"][at];
@@ -35,6 +35,6 @@ async fn the_python_worker_runs_a_task() {
 
     worker.signal("TERM").await;
     let ended = worker.ended().await;
-    assert!(ended.status.success() && ended.said.contains("done"), "{}: {}", ended.status, ended.said);
+    assert!(ended.status.success() && ended.output.contains("done"), "{}: {}", ended.status, ended.output);
     crate::serve::quiet(server.reveille).await;
 }

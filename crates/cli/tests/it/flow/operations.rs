@@ -28,13 +28,13 @@ async fn a_task_is_cancelled_and_resolved() {
     server.finish().await;
     assert_refused(&server.send("DELETE", &format!("tasks/{done}"), &[], b"").await, 409, "complete");
     assert_refused(&server.send("DELETE", "tasks/00000000-0000-0000-0000-000000000000", &[], b"").await, 404, "0000");
-    for (body, said) in [
+    for (body, message) in [
         (json!({"type": "explode", "by": "x"}), "explode"),
         (json!({"type": "cancel"}), "by"),
         (json!({"type": "cancel", "by": ""}), "empty"),
         (json!({"type": "cancel", "by": "x", "colour": 1}), "colour"),
     ] {
-        assert_refused(&patch(&server, &path, body).await, 400, said);
+        assert_refused(&patch(&server, &path, body).await, 400, message);
     }
 }
 
@@ -57,12 +57,12 @@ async fn steps_are_operated_manually() {
     server.report("fail", json!([{"token": step["token"], "error": error}])).await;
     let reset = patch(&server, &path, who(json!({"type": "reset_for_retry"}))).await;
     assert_eq!((reset.status, &reset.json()["before"]), (200, &json!("error")), "{reset:?}");
-    for (body, said) in [
+    for (body, message) in [
         (json!({"type": "complete_manually"}), "missing parameter `result`"),
         (json!({"type": "complete_manually", "result": "x"}), "`result`: "),
         (json!({"type": "reset_for_retry", "result": 1}), "only complete_manually takes a result"),
     ] {
-        assert_refused(&patch(&server, &path, who(body)).await, 400, said);
+        assert_refused(&patch(&server, &path, who(body)).await, 400, message);
     }
     let done = patch(&server, &path, who(json!({"type": "complete_manually", "result": 7, "reason": "by hand"}))).await;
     assert_eq!((done.status, &done.json()["state"]), (200, &json!("complete")), "{done:?}");
@@ -144,8 +144,8 @@ async fn domain_events_are_read_from_cursor_to_cursor() {
     }
     server.finish().await;
     // Events are visible only after all older transactions, of any schema, have ended.
-    let told = |answer: &Answer| answer.json()["events"].as_array().is_some_and(|events| events.len() == 2);
-    eventually(server.address, "/v1/domain_events", told).await;
+    let reply = |answer: &Answer| answer.json()["events"].as_array().is_some_and(|events| events.len() == 2);
+    eventually(server.address, "/v1/domain_events", reply).await;
     let first = server.get("domain_events?namespace=tests&name=paid&limit=1").await.json();
     let second = server.get(&format!("domain_events?after={}", text(&first["next"]))).await.json();
     assert_eq!((&first["events"][0]["name"], second["events"].as_array().map(Vec::len)), (&json!("paid"), Some(1)));
@@ -161,14 +161,14 @@ async fn bulk_operations_follow_their_preview() {
     for _ in 0..3 {
         server.task(json!({})).await;
     }
-    let wish = |preview: bool| json!({"filter": {"namespace": "tests"}, "operation": {"type": "cancel_task"}, "preview": preview, "by": "ann"});
-    let seen = server.post("tasks/bulk", &wish(true)).await.json();
+    let request = |preview: bool| json!({"filter": {"namespace": "tests"}, "operation": {"type": "cancel_task"}, "preview": preview, "by": "ann"});
+    let seen = server.post("tasks/bulk", &request(true)).await.json();
     assert_eq!(
         (&seen["preview"], &seen["done"], seen["items"].as_array().map(Vec::len)),
         (&json!(true), &json!(3), Some(3))
     );
     assert_eq!(server.now(9).await.len(), 3, "nothing was changed");
-    let done = server.post("tasks/bulk", &wish(false)).await.json();
+    let done = server.post("tasks/bulk", &request(false)).await.json();
     assert_eq!((&done["done"], &done["refused"]), (&json!(3), &json!([])));
     assert_eq!(server.get("tasks?status=cancelled").await.json()["tasks"].as_array().map(Vec::len), Some(3));
     let all = json!({"filter": {}, "operation": {"type": "cancel_task"}, "by": "ann"});

@@ -41,7 +41,7 @@ async fn a_task_is_returned_with_its_steps() {
         Some(&json!("complete"))
     );
 
-    let nobody = "tasks/00000000-0000-0000-0000-000000000000";
+    let unknown = "tasks/00000000-0000-0000-0000-000000000000";
     for path in [
         "",
         "/summary",
@@ -51,7 +51,7 @@ async fn a_task_is_returned_with_its_steps() {
         "/transitions",
         "?wait_ms=60000",
     ] {
-        assert_refused(&server.get(&format!("{nobody}{path}")).await, 404, "00000000");
+        assert_refused(&server.get(&format!("{unknown}{path}")).await, 404, "00000000");
         assert_refused(
             &server.get(&format!("tasks/nonsense{path}")).await,
             400,
@@ -107,8 +107,8 @@ async fn analytics_cover_the_requested_period() {
     let server = Server::of("[{name: a}]").await;
     server.task(json!({})).await;
     server.finish().await;
-    let told = server.get("analytics/performance?namespace=tests").await.json();
-    assert_eq!((&told["templates"][0]["name"], &told["templates"][0]["complete"]), (&json!("t"), &json!(1)));
+    let reply = server.get("analytics/performance?namespace=tests").await.json();
+    assert_eq!((&reply["templates"][0]["name"], &reply["templates"][0]["complete"]), (&json!("t"), &json!(1)));
     let slow = server.get("analytics/bottlenecks?limit=1").await.json();
     assert_eq!((&slow["steps"][0]["step"], &slow["steps"][0]["attempts"]), (&json!("a"), &json!(1)));
     let none = server.get("analytics/performance?since=9999-12-31").await.json();

@@ -40,9 +40,9 @@ async fn each_item_is_answered_at_its_position() {
     let (lost, null) = (&json!("lost"), &Value::Null);
     assert_eq!(reasons, [null, invalid, invalid, invalid, invalid, lost, null, invalid]);
     assert_eq!((&results[1]["token"], &results[2]["token"]), (&json!("nonsense"), &Value::Null));
-    for (at, said) in [(1, "token: "), (2, "token"), (4, "result: "), (5, "does not hold the step"), (7, "colour")] {
+    for (at, message) in [(1, "token: "), (2, "token"), (4, "result: "), (5, "does not hold the step"), (7, "colour")] {
         let error = results[at]["error"].as_str().expect("a message");
-        assert!(error.contains(said), "{said:?} is not in {error:?}");
+        assert!(error.contains(message), "{message:?} is not in {error:?}");
     }
     let again =
         server.report("complete", json!([{"token": token(0), "result": 1}, {"token": token(1), "result": 5}])).await;
@@ -108,9 +108,9 @@ async fn contradicting_and_unknown_reports_are_rejected() {
     server.task(json!({})).await;
     let step = server.now(1).await.remove(0);
     let error = json!({"message": "broken", "retriable": false});
-    let told = server.report("fail", json!([{"token": step["token"], "error": error}])).await;
-    assert_eq!((&told[0]["ok"], &told[0]["reason"]), (&json!(false), &json!("invalid")), "{told:?}");
-    assert!(told[0]["error"].as_str().is_some_and(|error| error.contains("retriable")), "{told:?}");
+    let reply = server.report("fail", json!([{"token": step["token"], "error": error}])).await;
+    assert_eq!((&reply[0]["ok"], &reply[0]["reason"]), (&json!(false), &json!("invalid")), "{reply:?}");
+    assert!(reply[0]["error"].as_str().is_some_and(|error| error.contains("retriable")), "{reply:?}");
     for repeated in [false, true] {
         let released = server.report("release", json!([{"token": step["token"]}])).await;
         assert_eq!((&released[0]["ok"], &released[0]["repeated"]), (&json!(true), &json!(repeated)), "{released:?}");

@@ -30,7 +30,7 @@ async fn a_schedule_is_created_paused_run_and_deleted() {
     assert_eq!(server.send("DELETE", "schedules/tests/nightly", &[], b"").await.status, 204);
     assert_refused(&server.get("schedules/tests/nightly").await, 404, "nightly");
     assert_refused(&server.send("DELETE", "schedules/tests/nightly", &[], b"").await, 404, "nightly");
-    for (key, value, status, said) in [
+    for (key, value, status, message) in [
         ("cron", json!("now and then"), 400, "cron"),
         ("time_zone", json!("Mars/Olympus"), 400, "time_zone"),
         ("template", json!("none"), 404, "no template"),
@@ -39,7 +39,7 @@ async fn a_schedule_is_created_paused_run_and_deleted() {
     ] {
         let mut wrong = schedule.clone();
         wrong[key] = value;
-        assert_refused(&put(wrong).await, status, said);
+        assert_refused(&put(wrong).await, status, message);
     }
     assert_refused(&server.get("schedules/a%00/b").await, 400, "namespace");
 }

@@ -10,7 +10,7 @@ use crate::schemathesis::{FLOW, try_out};
 #[tokio::test]
 async fn the_server_conforms_to_its_openapi_document() {
     let server = Server::of(
-        "[{name: a, retry: {max_attempts: 1}, publishes_events: [{name: told, condition: always}]}, {name: b}]",
+        "[{name: a, retry: {max_attempts: 1}, publishes_events: [{name: reply, condition: always}]}, {name: b}]",
     )
     .await;
     let fail = async || {

@@ -27,8 +27,8 @@ async fn namespaces_start_with_their_template() {
     assert_eq!(all["namespace_templates"][0]["name"], "short");
     let namespace = put(&server, "namespaces/n", json!({"template": "short", "announces": true})).await.json();
     assert_eq!((&namespace["retention_seconds"], &namespace["announces"]), (&json!(3600), &json!(true)));
-    let told = tokio::time::timeout(PATIENCE, listener.recv()).await.expect("in time").expect("a notification");
-    assert!(told.payload().contains(r#""namespace_name" : "n""#), "{}", told.payload());
+    let reply = tokio::time::timeout(PATIENCE, listener.recv()).await.expect("in time").expect("a notification");
+    assert!(reply.payload().contains(r#""namespace_name" : "n""#), "{}", reply.payload());
     let refused = put(&server, "namespaces/m", json!({"template": "typo"})).await;
     assert_refused(&refused, 400, "`template`: there is no namespace template");
     assert_refused(&put(&server, "namespaces/m", json!({"retention_seconds": 1})).await, 400, "`retention_seconds`: ");

@@ -71,8 +71,8 @@ async fn invalid_submissions_are_rejected() {
         (json!([]), 400, "invalid body"),
         (json!({}), 400, "missing field"),
     ];
-    for (task, status, said) in table {
-        assert_refused(&server.post("tasks", &task).await, status, said);
+    for (task, status, message) in table {
+        assert_refused(&server.post("tasks", &task).await, status, message);
     }
     assert_refused(&server.send("POST", "tasks", &[YAML], b"`name`: t").await, 415, "application/json");
     assert!(server.now(9).await.is_empty());

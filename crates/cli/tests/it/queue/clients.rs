@@ -1,8 +1,8 @@
-//! The Python client of the field, unchanged, in the release that the contract was written down for and in the newest: every feature it
+//! The unchanged Python client, in the release that defines the contract and in the newest: every feature that it
 //! documents works against a real server.
 //!
-//! The programs are in `clients/`, one for each area. Both releases run each of them, on queues of their own; where a release has not got
-//! a feature, or makes something else of the same answer, the program says so.
+//! The programs are in `clients/`, one for each area. Both releases run each of them, on queues of their own; if a
+//! release lacks a feature, or interprets a response differently, the program says so.
 
 use std::path::Path;
 
@@ -13,14 +13,14 @@ use crate::serve::stop;
 
 /// The environments of `scripts/python.sh`, one for each release.
 const RELEASES: [&str; 2] = ["queen-0.15", "queen-2.6"];
-/// What a program says at last.
+/// The last line of a program.
 const DONE: &str = "all steps are done";
 
 /// Starts a program of `clients/` with a release, on these servers.
 fn start(release: &str, program: &str, servers: &[Client]) -> Reveille {
     let mut command = python(release, "python");
     command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/queue/clients").join(program));
-    // Users of 2.6 may switch this off for a whole process; the tests want what it does by itself.
+    // Users of 2.6 may switch this off for a whole process; the tests use the default.
     command.env_remove("QUEEN_SDK_POP_AUTOPILOT");
     command.args(servers.iter().map(|server| format!("http://{}", server.address)));
     Reveille::start(command)
@@ -29,11 +29,11 @@ fn start(release: &str, program: &str, servers: &[Client]) -> Reveille {
 /// Waits until it has done all its steps.
 async fn done(release: &str, program: Reveille) {
     let ended = program.ended().await;
-    let good = ended.status.success() && ended.said.contains(DONE);
-    assert!(good, "the program failed with {release}, {}:\n{}", ended.status, ended.said);
+    let good = ended.status.success() && ended.output.contains(DONE);
+    assert!(good, "the program failed with {release}, {}:\n{}", ended.status, ended.output);
 }
 
-/// Runs a program with both releases at the same time, and the server must have nothing to complain of.
+/// Runs a program with both releases at the same time; the server must log no error.
 async fn both(server: Server, program: &str) {
     let run = async |release| done(release, start(release, program, &[server.client])).await;
     tokio::join!(run(RELEASES[0]), run(RELEASES[1]));
@@ -45,7 +45,7 @@ pub(super) async fn quiet(server: Server) {
     crate::serve::quiet(server.reveille).await;
 }
 
-/// Making, configuring and deleting queues, pushes of every kind, duplicates, partitions, and pops that wait.
+/// Creating, configuring and deleting queues, pushes of every kind, duplicates, partitions, and waiting pops.
 #[tokio::test]
 async fn the_client_pushes_and_pops() {
     both(Server::start().await, "messages.py").await;
@@ -57,15 +57,15 @@ async fn the_client_consumes() {
     both(Server::start().await, "consuming.py").await;
 }
 
-/// Redelivery, the retry limit, dead letters, and transactions that happen or do not.
+/// Redelivery, the retry limit, dead letters, and transactions that are committed or rolled back.
 #[tokio::test]
-async fn the_client_fails_and_tries_again() {
+async fn the_client_retries_failed_messages() {
     both(Server::start().await, "failing.py").await;
 }
 
-/// Leases that end or are renewed, by hand and by the consumer, delayed messages, quiet windows, delayed retries.
+/// Leases that expire or are renewed, explicitly and by the consumer, delayed messages, quiet windows, delayed retries.
 #[tokio::test]
-async fn the_client_waits_for_time_to_pass() {
+async fn the_client_uses_leases_and_delays() {
     both(Server::start().await, "timing.py").await;
 }
 
@@ -75,8 +75,8 @@ async fn the_client_moves_consumer_groups() {
     both(Server::start().await, "groups.py").await;
 }
 
-/// Buffered pushes must arrive, whatever makes the client send them: a number, a time, a flush, its end, or the end of its process.
-/// For the last the program ends itself by a signal, and its messages are looked for afterwards.
+/// Buffered pushes must arrive, whatever makes the client send them: a number, a time, a flush, its end, or the end of
+/// its process. For the last the program ends itself by a signal, and its messages are read afterwards.
 #[tokio::test]
 async fn the_client_buffers() {
     let server = Server::start().await;
@@ -91,8 +91,8 @@ async fn the_client_buffers() {
     quiet(server).await;
 }
 
-/// Every call of the client's administration, and traces.
-/// One release after the other, because maintenance is the whole server's.
+/// Every administrative call of the client, and traces.
+/// One release after the other, because maintenance mode applies to the whole server.
 #[tokio::test]
 async fn the_client_administers() {
     let server = Server::start().await;
@@ -102,8 +102,8 @@ async fn the_client_administers() {
     quiet(server).await;
 }
 
-/// Consumers that know two servers must go on when the one they wait at goes away, and see each message once.
-/// Consumers of both releases wait at both servers; when all have said so, one server is stopped as by a supervisor.
+/// Consumers that know two servers must continue if one of them stops, and get each message once.
+/// Consumers of both releases wait at both servers; when all wait, one server is stopped as by a supervisor.
 #[tokio::test]
 async fn the_client_survives_a_server() {
     let server = Server::start().await;

@@ -1,15 +1,16 @@
-//! `GET /openapi.json`: the document describes the server that answers it.
+//! `GET /openapi.json`: the document matches the server.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::fixture::{Server, said};
+use super::fixture::{Server, acks_of};
 use crate::described::fits;
 use crate::http::{get, request};
 
-/// The document must be there without the base path, and every route in it must exist.
-/// Each path of it is asked for with its method; none is unknown to the server, and those of the contract are all there.
+/// The document must be available without the base path, and every route in it must exist.
+/// Each path of it is requested with its method; none is unknown to the server, and those of the contract are all
+/// there.
 #[tokio::test]
 async fn every_route_of_the_document_exists() {
     let server = Server::start().await;
@@ -33,7 +34,7 @@ async fn every_route_of_the_document_exists() {
     }
     for (path, methods) in paths {
         for method in methods.as_object().expect("methods").keys() {
-            // With names that do not exist, and no body: whatever is answered, it is not "no such route".
+            // With names that do not exist, and without a body: any response but "no such route" is accepted.
             let named = path.replace(['{', '}'], "");
             let answer = request(server.address, &method.to_uppercase(), &named).await;
             assert!(!answer.body.contains("no route for") && answer.status != 405, "{method} {path}: {answer:?}");
@@ -41,8 +42,8 @@ async fn every_route_of_the_document_exists() {
     }
 }
 
-/// The page that people read must name every route that there is, and none that there is not.
-/// What stands there as a method and a path against the document.
+/// The page for users must name every route of the server, and no other.
+/// Compares each method and path in it with the document.
 #[tokio::test]
 async fn the_page_names_every_route() {
     let server = Server::start().await;
@@ -64,8 +65,8 @@ async fn the_page_names_every_route() {
     assert_eq!(named, served);
 }
 
-/// What the server answers must be what the document says it answers.
-/// Real answers of each route against the schemas of the document: every key is described, and every required one is there.
+/// Responses must match the document.
+/// Real responses of each route against the schemas: every key is described, and every required one is there.
 #[tokio::test]
 async fn answers_are_as_the_document_says() {
     let server = Server::start().await;
@@ -81,11 +82,11 @@ async fn answers_are_as_the_document_says() {
     check(&document, "/ack/batch", "post", "200", &acked);
     let popped = server.pop("queue/q/partition/p").await;
     check(&document, "/pop/queue/{queue}/partition/{partition}", "get", "200", &popped);
-    let mut ack = said(&popped, "completed").remove(0);
+    let mut ack = acks_of(&popped, "completed").remove(0);
     ack["type"] = json!("ack");
     let push = json!({"type": "push", "items": [{"queue": "q"}]});
-    let told = server.post("transaction", &json!({"operations": [ack, push]})).await.json();
-    check(&document, "/transaction", "post", "200", &told);
+    let reply = server.post("transaction", &json!({"operations": [ack, push]})).await.json();
+    check(&document, "/transaction", "post", "200", &reply);
     check(&document, "/push", "post", "400", &server.post("push", &json!({})).await.json());
 }
 

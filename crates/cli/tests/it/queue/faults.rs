@@ -1,4 +1,4 @@
-//! Servers and databases that die under load: what was answered is true, and what was not can be repeated.
+//! Servers and databases that crash under load: every response was true, and a request without one can be repeated.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -7,21 +7,21 @@ use std::time::Duration;
 use reveille_pg::testing::PrivateCluster;
 use tokio::task::JoinSet;
 
-use super::checker::{Numbers, Plan, Reads, Stage, consume, finish, produce, settle};
+use super::checker::{Numbers, Plan, Reads, Stage, consume, drain_and_check, finish, produce};
 use super::fixture::{BASE, Client, Server, data};
 use super::waits::until_waiting;
+use crate::failover_client::{FailoverClient, LONGEST_WAIT};
 use crate::http::eventually;
-use crate::kept::{Kept, LONGEST_WAIT};
 use crate::process::{Reveille, command};
 
-/// Everything here ends by itself: whoever holds a lease may die.
+/// Leases expire by themselves, because a consumer may crash.
 const QUEUE: Plan =
-    Plan { name: "checker.q", lanes: 6, lease: Duration::from_secs(2), retry_limit: 3, expires: true, fed: true };
+    Plan { name: "checker.q", partitions: 6, lease: Duration::from_secs(2), retry_limit: 3, expires: true, fed: true };
 const GROUPS: [(Option<&str>, Reads); 2] = [(None, Reads::All), (Some("named"), Reads::All)];
 /// Messages pushed and acked between one fault and the next.
 const LOAD: usize = 300;
 
-/// Producers and consumers that go to another server, or ask again, when nobody answers.
+/// Producers and consumers that fail over to another server, or repeat a request that was not answered.
 async fn crowd(servers: &[SocketAddr]) -> (Arc<Stage>, JoinSet<()>) {
     let stage = Stage::set(&[QUEUE], servers, true).await;
     let numbers = Arc::new(Numbers::default());
@@ -37,10 +37,10 @@ async fn crowd(servers: &[SocketAddr]) -> (Arc<Stage>, JoinSet<()>) {
     (stage, people)
 }
 
-/// A server that is killed must lose nothing that it answered, and nothing that it had leased.
-/// Two servers under load; one is killed, its clients go to the other with what was not answered. The log is judged.
+/// A killed server must lose nothing that it acknowledged, and no lease.
+/// Two servers under load; one is killed, and its clients repeat unanswered requests at the other. The log is checked.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_killed_loses_nothing() {
+async fn a_killed_queue_server_loses_nothing() {
     let server = Server::start().await;
     let (doomed, elsewhere) = server.another().await;
     let (stage, people) = crowd(&[server.address, elsewhere.address]).await;
@@ -49,15 +49,16 @@ async fn a_server_that_is_killed_loses_nothing() {
     assert!(!doomed.ended().await.status.success());
     stage.busy(LOAD).await;
     finish(&stage, people).await;
-    assert!(stage.unanswered() > 0, "nobody had anything to do with the one that was killed");
-    settle(&stage, &GROUPS).await;
+    assert!(stage.unanswered() > 0, "no client used the killed server");
+    drain_and_check(&stage, &GROUPS).await;
 }
 
-/// A database that dies and comes back must lose nothing that was answered, and whoever waited before must be served after, without asking again.
-/// A private PostgreSQL is killed twice under load; what was not answered is repeated. Pops of groups of their own wait all the while; a push after the end
-/// answers them. The log is judged.
+/// A database that crashes and recovers must lose nothing that was acknowledged, and pops that waited before must be
+/// answered after it without a new request.
+/// A private PostgreSQL is killed twice under load; unanswered requests are repeated. Pops of groups of their own wait
+/// all the time; a push at the end answers them. The log is checked.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_that_dies_loses_nothing() {
+async fn a_database_crash_loses_no_message() {
     const WAITING: usize = 10;
     let Some(cluster) = PrivateCluster::start().await else { return };
     let mut serve = command(&["serve", "--listen=127.0.0.1:0", "--acquire-timeout=5s"]);
@@ -71,7 +72,9 @@ async fn a_database_that_dies_loses_nothing() {
         let path = format!("queue/later?consumerGroup=g{number}");
         client.ack(&client.pop(&format!("{path}&wait=true")).await, "completed").await;
         let path = format!("pop/{path}&wait=true&timeout={}", LONGEST_WAIT.as_millis());
-        waiting.push(tokio::spawn(async move { Kept::new(BASE, &[client.address], 0).ask("GET", &path, None).await }));
+        waiting.push(tokio::spawn(async move {
+            FailoverClient::new(BASE, &[client.address], 0).ask("GET", &path, None).await
+        }));
     }
     until_waiting(client, WAITING).await;
 
@@ -85,12 +88,12 @@ async fn a_database_that_dies_loses_nothing() {
         stage.busy(LOAD).await;
     }
     finish(&stage, people).await;
-    assert!(waiting.iter().all(|waiting| !waiting.is_finished()), "somebody was sent away");
+    assert!(waiting.iter().all(|waiting| !waiting.is_finished()), "a waiting pop was answered early");
     client.push("later", "p", &["late"]).await;
     for waiting in waiting {
         let answer = waiting.await.expect("no panic").expect("an answer");
         assert_eq!(answer.status, 200, "{answer:?}");
         assert_eq!(data(&answer.json()), ["late"]);
     }
-    settle(&stage, &GROUPS).await;
+    drain_and_check(&stage, &GROUPS).await;
 }

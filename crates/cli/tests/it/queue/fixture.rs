@@ -10,9 +10,9 @@ use crate::http::{Answer, get, send};
 use crate::process::Reveille;
 use crate::serve::{ready, serve};
 
-/// What every path of the queue begins with.
+/// The prefix of all paths.
 pub(crate) const BASE: &str = "/api/v1";
-/// What every body of a client is announced as.
+/// The content type of request bodies.
 const JSON: &str = "content-type: application/json";
 
 /// A running server on a schema of its own.
@@ -35,14 +35,14 @@ impl Server {
         Server::with(&[]).await
     }
 
-    /// With more on its command line.
+    /// Starts a server with more command-line options.
     pub(crate) async fn with(more: &[&str]) -> Server {
         let db = TestDb::new().await;
         let (reveille, address) = ready(serve(&db, more)).await;
         Server { db, reveille, client: Client { address } }
     }
 
-    /// Another server of the same queues.
+    /// Starts another server on the same schema.
     pub(crate) async fn another(&self) -> (Reveille, Client) {
         let (reveille, address) = ready(serve(&self.db, &[])).await;
         (reveille, Client { address })
@@ -56,7 +56,7 @@ impl Server {
     }
 }
 
-/// Somebody who talks to a server.
+/// A client of a server.
 #[derive(Clone, Copy)]
 pub(crate) struct Client {
     pub(crate) address: SocketAddr,
@@ -73,12 +73,12 @@ impl Client {
         self.post_text(path, &body.to_string()).await
     }
 
-    /// The same with a body that need not be JSON.
+    /// The same with a body that may not be JSON.
     pub(crate) async fn post_text(&self, path: &str, body: &str) -> Answer {
         send(self.address, "POST", &format!("{BASE}/{path}"), &[JSON], body.as_bytes()).await
     }
 
-    /// Pushes messages to a partition whose payloads are their transaction ids; returns what was said of each.
+    /// Pushes messages whose payloads are their transaction ids; returns the outcome of each.
     pub(crate) async fn push(&self, queue: &str, partition: &str, transactions: &[&str]) -> Value {
         let item = |transaction: &&str| json!({"queue": queue, "partition": partition, "transactionId": transaction, "payload": transaction});
         let answer = self.post("push", &json!({"items": transactions.iter().map(item).collect::<Vec<_>>()})).await;
@@ -86,22 +86,22 @@ impl Client {
         answer.json()
     }
 
-    /// Pops; there must be something.
+    /// Pops; there must be a message.
     pub(crate) async fn pop(&self, path: &str) -> Value {
         let answer = self.get(&popping(path)).await;
         assert_eq!(answer.status, 200, "{path}: {answer:?}");
         answer.json()
     }
 
-    /// Pops; there must be nothing.
+    /// Pops; there must be no message.
     pub(crate) async fn pop_nothing(&self, path: &str) {
         let answer = self.get(&popping(path)).await;
         assert_eq!((answer.status, answer.body.as_str()), (204, ""), "{path}: {answer:?}");
     }
 
-    /// The same that is said of all messages of a pop; returns what was said of each.
+    /// Acks all messages of a pop with a status; returns the outcome of each.
     pub(crate) async fn ack(&self, popped: &Value, status: &str) -> Value {
-        let answer = self.post("ack/batch", &json!({"acknowledgments": said(popped, status)})).await;
+        let answer = self.post("ack/batch", &json!({"acknowledgments": acks_of(popped, status)})).await;
         assert_eq!(answer.status, 200, "{answer:?}");
         answer.json()
     }
@@ -113,7 +113,7 @@ pub(crate) fn popping(path: &str) -> String {
 }
 
 /// The acks of all messages of a pop.
-pub(crate) fn said(popped: &Value, status: &str) -> Vec<Value> {
+pub(crate) fn acks_of(popped: &Value, status: &str) -> Vec<Value> {
     let ack = |message: &Value| {
         json!({
             "transactionId": message["transactionId"],
@@ -136,8 +136,8 @@ pub(crate) fn data(popped: &Value) -> Vec<&str> {
 }
 
 /// The values of one key of each element.
-pub(crate) fn each<'a>(told: &'a Value, key: &str) -> Vec<&'a Value> {
-    told.as_array().expect("an array").iter().map(|told| &told[key]).collect()
+pub(crate) fn each<'a>(reply: &'a Value, key: &str) -> Vec<&'a Value> {
+    reply.as_array().expect("an array").iter().map(|reply| &reply[key]).collect()
 }
 
 /// The names of an object's keys, in order.

@@ -1,4 +1,4 @@
-//! A disk that is really full: clients hear it in time, operators see why, and all goes on when there is room.
+//! A full disk: clients get an error in time, operators see the reason, and the server continues when there is space.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use super::fixture::{Client, assert_refused};
 use crate::http::{eventually, get};
 use crate::process::{PATIENCE, Reveille, command};
 
-/// How long a push may take while the disk is full: what it is worth waiting, and a busy machine. Clients of the field wait for 30 s.
+/// How long a push may take while the disk is full: the retries, and a busy machine. Existing clients wait for 30 s.
 const IN_TIME: Duration = Duration::from_secs(20);
 
-/// A text of `length` characters that does not get smaller by compression.
+/// An incompressible text of `length` characters.
 fn noise(length: usize) -> String {
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let mut next = || {
@@ -38,11 +38,11 @@ async fn serve(cluster: &PrivateCluster) -> (Reveille, Client) {
     (reveille, client)
 }
 
-/// While there is no room for tables, pushes get 503 in time and in words, `/health` is degraded with the reason, the log has a warning and the metrics a count.
-/// When there is room again, pushes work and `/health` is well, without anybody doing anything else.
-/// The tables of a private PostgreSQL lie on a small file system, which is filled and freed.
+/// While there is no space for tables, pushes get 503 in time with the reason, `/health` is degraded with the reason,
+/// the log has a warning, and the metrics count it. When there is space again, pushes work and `/health` is healthy,
+/// without any other action. The tables of a private PostgreSQL lie on a small file system, which is filled and freed.
 #[tokio::test]
-async fn a_full_disk_is_told_and_passes() {
+async fn a_full_disk_is_reported_and_recovered_from() {
     let Some(disk) = SmallDisk::mount(40) else { return };
     let Some(cluster) = PrivateCluster::start().await else { return };
     cluster.put_tables_on(&disk).await;
@@ -68,8 +68,9 @@ async fn a_full_disk_is_told_and_passes() {
     reveille.line("the database accepts writes again").await;
 }
 
-/// A server that has nothing to write must find out by itself whether there is room: `/health` stays degraded while there is none, and is well when there is.
-/// One push fails. While the disk is full, the health check tries and fails as well, which the metrics count; after that no client writes anything.
+/// A server without writes must detect by itself whether there is space: `/health` stays degraded while there is none,
+/// and is healthy when there is. One push fails. While the disk is full, the health check tries a write and fails as
+/// well, which the metrics count; after that no client writes.
 #[tokio::test]
 async fn an_idle_server_is_degraded_until_a_write_succeeds() {
     let Some(disk) = SmallDisk::mount(40) else { return };
@@ -81,7 +82,7 @@ async fn an_idle_server_is_degraded_until_a_write_succeeds() {
     // On a busy machine a push may first get no connection in time.
     let deadline = Instant::now() + PATIENCE;
     while !client.post("push", &large("refused")).await.body.contains("disk is full") {
-        assert!(Instant::now() < deadline, "no push hears of the disk");
+        assert!(Instant::now() < deadline, "no push failed because of the disk");
     }
     let degraded = |answer: &crate::http::Answer| answer.json()["degraded"].to_string().contains("disk is full");
     let before = shortages(&client).await;
@@ -95,7 +96,7 @@ async fn an_idle_server_is_degraded_until_a_write_succeeds() {
     reveille.line("the database accepts writes again").await;
 }
 
-/// How often the disk was full, as the metrics tell.
+/// How often the disk was full, according to the metrics.
 async fn shortages(client: &Client) -> u64 {
     let metrics = get(client.address, "/metrics").await.body;
     let counted =
@@ -103,7 +104,8 @@ async fn shortages(client: &Client) -> u64 {
     counted.and_then(|count| count.parse().ok()).unwrap_or_default()
 }
 
-/// While there is no room for the write-ahead log, PostgreSQL crashes. Pushes get 503 in time; when there is room and it runs again, everything that was accepted is there.
+/// While there is no space for the write-ahead log, PostgreSQL crashes. Pushes get 503 in time; when there is space and
+/// it runs again, every acknowledged message is there.
 /// The log of a private PostgreSQL lies on a small file system, which is filled and freed.
 #[tokio::test]
 async fn a_full_write_ahead_log_loses_nothing() {
@@ -133,7 +135,7 @@ async fn a_full_write_ahead_log_loses_nothing() {
     let deadline = Instant::now() + PATIENCE;
     while get(client.address, "/health").await.status != 200 {
         assert!(Instant::now() < deadline, "it never came back");
-        // It may have given up while there was no room; then an operator starts it.
+        // PostgreSQL may have given up; then an operator starts it.
         let _ = cluster.start_again().await;
         sleep(Duration::from_millis(100)).await;
     }

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use super::fixture::{Server, assert_refused, keys};
 use crate::http::send;
 
-/// A lease must be made to last by a request without a body or a content type, and the answer must be an object with the
+/// A lease must be extended by a request without a body or a content type, and the response must be an object with the
 /// time under each name that a client reads.
-/// Sends what the clients in the field send.
+/// Sends what existing clients send.
 #[tokio::test]
 async fn a_lease_is_extended_without_a_body() {
     let server = Server::start().await;
@@ -17,17 +17,18 @@ async fn a_lease_is_extended_without_a_body() {
     let lease = popped["leaseId"].as_str().expect("a lease");
     let answer = send(server.address, "POST", &format!("/api/v1/lease/{lease}/extend"), &[], b"").await;
     assert_eq!(answer.status, 200, "{answer:?}");
-    let told = answer.json();
+    let reply = answer.json();
     let expected = "error expiresAt leaseId lease_expires_at newExpiresAt renewed success";
-    assert_eq!(keys(&told).join(" "), expected);
-    let (success, renewed, error) = (&told["success"], &told["renewed"], &told["error"]);
-    assert_eq!((success, renewed, error, &told["leaseId"]), (&json!(true), &json!(2), &Value::Null, &json!(lease)));
-    assert!(told["expiresAt"].as_str().is_some_and(|time| time.ends_with('Z')), "{told}");
-    assert_eq!((&told["newExpiresAt"], &told["lease_expires_at"]), (&told["expiresAt"], &told["expiresAt"]));
+    assert_eq!(keys(&reply).join(" "), expected);
+    let (success, renewed, error) = (&reply["success"], &reply["renewed"], &reply["error"]);
+    assert_eq!((success, renewed, error, &reply["leaseId"]), (&json!(true), &json!(2), &Value::Null, &json!(lease)));
+    assert!(reply["expiresAt"].as_str().is_some_and(|time| time.ends_with('Z')), "{reply}");
+    assert_eq!((&reply["newExpiresAt"], &reply["lease_expires_at"]), (&reply["expiresAt"], &reply["expiresAt"]));
 }
 
-/// A lease never becomes shorter, and one that is extended without saying for how long lasts at least as long as the queue says.
-/// Extended by an hour, then by a second, then by nothing.
+/// A lease never becomes shorter, and one that is extended without a time lasts at least as long as the queue
+/// configures.
+/// Extended by an hour, then by a second, then without a time.
 #[tokio::test]
 async fn a_lease_never_becomes_shorter() {
     let server = Server::start().await;
@@ -49,10 +50,10 @@ async fn a_lease_never_becomes_shorter() {
     assert_eq!(until(json!({})).await, hour);
 }
 
-/// A lease that is over must be reported as such, with 200: the client then knows, and does not try again.
-/// One that was acked, one that never was, one that cannot be one.
+/// An expired lease must be reported as such, with 200: the client then does not retry.
+/// One that was acked, one that never existed, one with an invalid id.
 #[tokio::test]
-async fn a_lease_that_is_over_is_reported() {
+async fn an_expired_lease_is_reported() {
     let server = Server::start().await;
     server.push("q", "p", &["1"]).await;
     let popped = server.pop("queue/q").await;
@@ -61,29 +62,29 @@ async fn a_lease_that_is_over_is_reported() {
     for lease in [acked, "0197a5a0-0000-7000-8000-000000000000", "not-a-lease", "a%2Fb"] {
         let answer = server.post(&format!("lease/{lease}/extend"), &json!({})).await;
         assert_eq!(answer.status, 200, "{answer:?}");
-        let told = answer.json();
-        assert_eq!((&told["success"], &told["renewed"]), (&json!(false), &json!(0)));
+        let reply = answer.json();
+        assert_eq!((&reply["success"], &reply["renewed"]), (&json!(false), &json!(0)));
         assert_eq!(
-            (&told["expiresAt"], &told["error"]),
+            (&reply["expiresAt"], &reply["error"]),
             (&Value::Null, &json!("the lease has expired or was released"))
         );
     }
 }
 
-/// A time that cannot be meant is refused, and what is longer than any lease is cut.
-/// A table of them on a lease that lasts.
+/// An invalid time is rejected, and one beyond the longest lease is cut.
+/// A table of them on a current lease.
 #[tokio::test]
-async fn an_extension_that_cannot_be_meant_is_refused() {
+async fn an_invalid_extension_is_rejected() {
     let server = Server::start().await;
     server.push("q", "p", &["1"]).await;
     let path = format!("lease/{}/extend", server.pop("queue/q").await["leaseId"].as_str().expect("a lease"));
-    for (body, said) in [
+    for (body, message) in [
         (json!({"seconds": 0}), "seconds"),
         (json!({"seconds": -5}), "seconds"),
         (json!({"seconds": "long"}), "invalid body"),
         (json!([]), "invalid body"),
     ] {
-        assert_refused(&server.post(&path, &body).await, 400, said);
+        assert_refused(&server.post(&path, &body).await, 400, message);
     }
     for seconds in [json!(1e300), json!(0.5), Value::Null] {
         assert_eq!(server.post(&path, &json!({"seconds": seconds})).await.json()["success"], true, "{seconds}");

@@ -1,8 +1,9 @@
-//! The queue's wire contract, against real servers: what clients in the field send, and what they must read.
+//! The queue's wire contract, against real servers: the requests of existing clients, and the responses that they
+//! expect.
 
 mod acks;
 mod admin;
-mod away;
+mod bad_clients;
 mod checker;
 mod clients;
 mod document;
@@ -10,10 +11,10 @@ mod faults;
 pub(crate) mod fixture;
 mod full_disk;
 mod leases;
-mod parked;
+mod many_waiters;
 mod pops;
 mod pushes;
-mod rude;
 mod schema;
 mod transactions;
+mod unavailable;
 mod waits;

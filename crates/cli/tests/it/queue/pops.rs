@@ -1,4 +1,4 @@
-//! `GET /pop/…` of what is there.
+//! `GET /pop/…` without a wait.
 
 use std::io::Read as _;
 
@@ -10,13 +10,13 @@ use tokio::net::TcpStream;
 use super::fixture::{Server, assert_refused, data, keys, messages};
 use crate::http::{get, request};
 
-/// The answer must have the form that clients read.
-/// One message, popped for a group; every key and what is in it.
+/// The response must have the form that clients read.
+/// One message, popped for a group; every key and its value.
 #[tokio::test]
 async fn a_pop_answers_messages_under_a_lease() {
     let server = Server::start().await;
     let item = json!({"queue": "q", "partition": "p", "payload": {"n": 1}, "transactionId": "t", "traceId": "trace"});
-    let told = server.post("push", &json!({"items": [item]})).await.json();
+    let reply = server.post("push", &json!({"items": [item]})).await.json();
     let popped = server.pop("queue/q?consumerGroup=g").await;
     let expected = "consumerGroup leaseId messages partition partitionId partitionsClaimed queue success";
     assert_eq!(keys(&popped).join(" "), expected);
@@ -29,7 +29,7 @@ async fn a_pop_answers_messages_under_a_lease() {
         ("success", json!(true)),
         ("queue", json!("q")),
         ("partition", json!("p")),
-        ("partitionId", told[0]["partition_id"].clone()),
+        ("partitionId", reply[0]["partition_id"].clone()),
         ("consumerGroup", json!("g")),
         ("partitionsClaimed", json!(1)),
     ] {
@@ -40,12 +40,12 @@ async fn a_pop_answers_messages_under_a_lease() {
                     transactionId";
     assert_eq!(keys(message).join(" "), expected);
     for (key, value) in [
-        ("id", told[0]["message_id"].clone()),
+        ("id", reply[0]["message_id"].clone()),
         ("transactionId", json!("t")),
         ("traceId", json!("trace")),
         ("data", json!({"n": 1})),
         ("producerSub", Value::Null),
-        ("partitionId", told[0]["partition_id"].clone()),
+        ("partitionId", reply[0]["partition_id"].clone()),
         ("partition", json!("p")),
         ("leaseId", json!(lease)),
         ("consumerGroup", json!("g")),
@@ -58,10 +58,10 @@ async fn a_pop_answers_messages_under_a_lease() {
     assert!(created.len() == 27 && created.ends_with('Z') && &created[10..11] == "T", "{created}");
 }
 
-/// Nothing is 204 with no body: a queue nobody has heard of, one that is leased, one that was read.
+/// A pop without a message is answered with 204 and no body: an unknown queue, a leased one, one that was read.
 /// Pops after each of these.
 #[tokio::test]
-async fn nothing_is_no_content() {
+async fn a_pop_without_a_message_is_no_content() {
     let server = Server::start().await;
     server.pop_nothing("queue/unknown").await;
     server.pop_nothing("queue/unknown/partition/p").await;
@@ -74,10 +74,10 @@ async fn nothing_is_no_content() {
     server.pop_nothing("queue/q").await;
 }
 
-/// A batch is what was asked for: one message, so many, or what the server thinks best; never more than one partition unless asked.
-/// Pops of the same two partitions by groups of their own.
+/// A batch has the requested size: one message, a number, or the server's choice; never more than one partition unless
+/// requested. Pops of the same two partitions by groups of their own.
 #[tokio::test]
-async fn a_batch_is_as_large_as_it_was_asked_for() {
+async fn a_batch_has_the_requested_size() {
     let server = Server::start().await;
     let many: Vec<String> = (0..250).map(|n| n.to_string()).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
@@ -103,7 +103,7 @@ async fn a_batch_is_as_large_as_it_was_asked_for() {
     }
 }
 
-/// What is consumed as it is read needs no ack and has no lease.
+/// A pop with `autoAck` needs no ack and has no lease.
 /// Two pops, one after the other.
 #[tokio::test]
 async fn auto_ack_needs_no_ack() {
@@ -117,8 +117,8 @@ async fn auto_ack_needs_no_ack() {
     server.pop_nothing("queue/q?autoAck=1").await;
 }
 
-/// A path names one partition, or any; slashes in names are understood escaped and not.
-/// The same messages in two partitions, asked for in each way.
+/// A path names one partition, or any; slashes in names may be escaped or not.
+/// The same messages in two partitions, requested in each way.
 #[tokio::test]
 async fn a_path_names_the_queue_and_the_partition() {
     let server = Server::start().await;
@@ -141,8 +141,8 @@ async fn a_path_names_the_queue_and_the_partition() {
     }
 }
 
-/// A namespace, a task, or both name all queues whose names say so; neither is refused. Beside a queue they mean nothing.
-/// One queue of two dotted names.
+/// A namespace, a task, or both select all queues with such names; a pop without either is rejected. With a queue they
+/// are ignored. One queue of two dotted names.
 #[tokio::test]
 async fn a_namespace_or_a_task_names_all_their_queues() {
     let server = Server::start().await;
@@ -166,10 +166,10 @@ async fn a_namespace_or_a_task_names_all_their_queues() {
     server.pop("queue/shop.orders?namespace=other&task=other&consumerGroup=h").await;
 }
 
-/// A new group begins where it says, at its first pop only; what is not known means everything.
-/// Two messages, then a group for each way to say it, then a third message.
+/// A new group starts at its requested position, at its first pop only; an unknown position means the beginning.
+/// Two messages, then a group for each way to request it, then a third message.
 #[tokio::test]
-async fn a_new_group_begins_where_it_says() {
+async fn a_new_group_starts_at_its_requested_position() {
     let server = Server::start().await;
     server.push("q", "p", &["1"]).await;
     let created = server.pop("queue/q?consumerGroup=look").await["messages"][0]["createdAt"].clone();
@@ -194,16 +194,16 @@ async fn a_new_group_begins_where_it_says() {
     }
     server.push("q", "p", &["2"]).await;
     for (group, how, expected) in table.iter().filter(|(group, ..)| *group != "future") {
-        // Said again at every pop, as clients do.
+        // Sent with every pop, as clients do.
         let popped = server.pop(&format!("queue/q?batch=9&consumerGroup={group}{how}")).await;
         assert_eq!(data(&popped), *expected, "{group}");
     }
 }
 
-/// A client that wants messages conflated must hear that they are not, before anything is leased to it.
-/// The refused pop leaves the message to the next.
+/// A request for conflated messages must be rejected, before any message is leased.
+/// The rejected pop leaves the message to the next.
 #[tokio::test]
-async fn conflation_is_refused_before_anything_is_leased() {
+async fn conflation_is_rejected_before_a_message_is_leased() {
     let server = Server::start().await;
     server.push("q", "p", &["1"]).await;
     for path in ["queue/q", "queue/q/partition/p"] {
@@ -213,14 +213,14 @@ async fn conflation_is_refused_before_anything_is_leased() {
     assert_eq!(data(&server.pop("queue/q?consumerGroup=g&conflation=false").await), ["1"]);
 }
 
-/// Parameters that cannot be meant are refused by name, and lease nothing.
+/// Invalid parameters are rejected by name, and no message is leased.
 /// A table of them; the message is still there afterwards.
 #[tokio::test]
-async fn parameters_that_cannot_be_meant_are_refused() {
+async fn invalid_parameters_are_rejected() {
     let server = Server::start().await;
     server.push("q", "p", &["1"]).await;
     let long = "x".repeat(1_001);
-    for (query, said) in [
+    for (query, message) in [
         ("batch=many", "batch"),
         ("batch=-1", "batch"),
         ("batch=NaN", "batch"),
@@ -231,7 +231,7 @@ async fn parameters_that_cannot_be_meant_are_refused() {
         ("consumerGroup=a%00b", "consumerGroup"),
         (&format!("consumerGroup={long}"), "consumerGroup"),
     ] {
-        assert_refused(&server.get(&format!("pop/queue/q?{query}")).await, 400, said);
+        assert_refused(&server.get(&format!("pop/queue/q?{query}")).await, 400, message);
     }
     assert_refused(&server.get("pop/queue/a%00b").await, 400, "`queue`: must not contain a NUL");
     assert_refused(
@@ -240,15 +240,15 @@ async fn parameters_that_cannot_be_meant_are_refused() {
         "`queue`: must have at most 1000 characters, has 1001",
     );
     assert_refused(&server.get("pop/queue/%FF").await, 400, "path");
-    // The framework would make a GET of it and throw the messages away.
+    // The framework would answer HEAD like GET and discard the messages.
     assert_eq!(request(server.address, "HEAD", "/api/v1/pop/queue/q").await.status, 405);
     assert_eq!(data(&server.pop("queue/q").await), ["1"]);
 }
 
-/// Large answers are compressed for who asks for it, and for nobody else.
-/// The same messages asked for with and without; the compressed answer is read again.
+/// Large responses are compressed only for clients that accept it.
+/// The same messages requested with and without compression; the compressed response is decompressed.
 #[tokio::test]
-async fn a_large_answer_is_compressed_for_who_asks() {
+async fn large_responses_are_compressed_on_request() {
     let server = Server::start().await;
     let payload = "0123456789".repeat(1_000);
     server.post("push", &json!({"items": [{"queue": "q", "payload": payload}]})).await;

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::fixture::{Server, assert_refused, data, each, keys, messages};
 use crate::http::send;
 
-/// The answer must have the form that clients read: an array in order, in snake case but for one name.
-/// Pushes a message with everything and one with nothing but a queue.
+/// The response must have the form that clients read: an array in order, in snake case but for one name.
+/// Pushes a message with every field and one with only a queue.
 #[tokio::test]
 async fn a_push_answers_each_message_in_order() {
     let server = Server::start().await;
@@ -19,9 +19,9 @@ async fn a_push_answers_each_message_in_order() {
     ]);
     let answer = server.post("push", &json!({"items": items})).await;
     assert_eq!(answer.status, 201, "{answer:?}");
-    let told = answer.json();
+    let reply = answer.json();
     let expected = ["index", "message_id", "partition_id", "queueName", "status", "trace_id", "transaction_id"];
-    for (index, item) in told.as_array().expect("an array").iter().enumerate() {
+    for (index, item) in reply.as_array().expect("an array").iter().enumerate() {
         assert_eq!(keys(item), expected);
         assert_eq!(
             (&item["index"], &item["status"], &item["queueName"]),
@@ -29,17 +29,17 @@ async fn a_push_answers_each_message_in_order() {
         );
         assert!(item["message_id"].as_str().is_some_and(|id| id.len() == 36), "{item}");
     }
-    assert_eq!((&told[0]["transaction_id"], &told[0]["trace_id"]), (&json!("t"), &json!("5d9e")));
-    assert!(told[1]["transaction_id"].as_str().is_some_and(|id| !id.is_empty()), "one is made up: {told}");
-    assert_eq!(told[1]["trace_id"], Value::Null);
-    assert_ne!(told[0]["partition_id"], told[1]["partition_id"]);
+    assert_eq!((&reply[0]["transaction_id"], &reply[0]["trace_id"]), (&json!("t"), &json!("5d9e")));
+    assert!(reply[1]["transaction_id"].as_str().is_some_and(|id| !id.is_empty()), "one is generated: {reply}");
+    assert_eq!(reply[1]["trace_id"], Value::Null);
+    assert_ne!(reply[0]["partition_id"], reply[1]["partition_id"]);
     assert_eq!(server.pop("queue/q/partition/Default").await["messages"][0]["data"], Value::Null, "none is null");
 }
 
-/// A payload must come back byte by byte, whatever JSON it is.
+/// A payload must be returned byte by byte, whatever JSON it is.
 /// Payloads that a parser would change: spaces, the order of keys, long numbers, escapes, NUL, nothing.
 #[tokio::test]
-async fn a_payload_comes_back_byte_by_byte() {
+async fn a_payload_is_returned_byte_by_byte() {
     let server = Server::start().await;
     let payloads = [
         r#"{ "b" : 1,  "a":[ ] }"#,
@@ -63,37 +63,37 @@ async fn a_payload_comes_back_byte_by_byte() {
     }
 }
 
-/// A transaction id may be whatever scalar a client's user has; it counts as its text.
-/// Pushes a number, its text, a truth value and nothing.
+/// A transaction id may be any scalar; it counts as its text.
+/// Pushes a number, its text, a boolean and nothing.
 #[tokio::test]
 async fn a_transaction_id_of_any_kind_is_its_text() {
     let server = Server::start().await;
     let item = |id: Value| json!({"queue": "q", "transactionId": id});
     let items = [item(json!(42)), item(json!("42")), item(json!(true)), item(json!("")), item(Value::Null)];
-    let told = server.post("push", &json!({"items": items})).await.json();
-    assert_eq!(each(&told, "status"), ["queued", "duplicate", "queued", "queued", "queued"]);
-    assert_eq!(told[0]["transaction_id"], "42");
-    assert_eq!(told[1]["message_id"], told[0]["message_id"], "a duplicate has the id of the original");
-    assert_eq!(told[2]["transaction_id"], "true");
-    assert_ne!(told[3]["transaction_id"], told[4]["transaction_id"]);
+    let reply = server.post("push", &json!({"items": items})).await.json();
+    assert_eq!(each(&reply, "status"), ["queued", "duplicate", "queued", "queued", "queued"]);
+    assert_eq!(reply[0]["transaction_id"], "42");
+    assert_eq!(reply[1]["message_id"], reply[0]["message_id"], "a duplicate has the id of the original");
+    assert_eq!(reply[2]["transaction_id"], "true");
+    assert_ne!(reply[3]["transaction_id"], reply[4]["transaction_id"]);
     let again = server.post("push", &json!({"items": [item(json!(42))]})).await.json();
-    assert_eq!((&again[0]["status"], &again[0]["message_id"]), (&json!("duplicate"), &told[0]["message_id"]));
+    assert_eq!((&again[0]["status"], &again[0]["message_id"]), (&json!("duplicate"), &reply[0]["message_id"]));
 }
 
-/// Who pushed a message is what the server knows, never what the client says.
-/// A message that claims to be somebody's comes back as nobody's.
+/// The producer of a message is set by the server, never by the client.
+/// A message with a producer in its body is returned without one.
 #[tokio::test]
-async fn a_client_cannot_say_who_it_is() {
+async fn a_client_cannot_set_the_producer() {
     let server = Server::start().await;
     let item = json!({"queue": "q", "producerSub": "admin", "producer": "admin", "payload": 1});
     assert_eq!(server.post("push", &json!({"items": [item]})).await.status, 201);
     assert_eq!(server.pop("queue/q").await["messages"][0]["producerSub"], Value::Null);
 }
 
-/// What cannot be meant must be refused whole, with a sentence that names it, and change nothing.
-/// A table of bodies; the good message beside each bad one must not arrive.
+/// An invalid push must be rejected as a whole, with a message that names the parameter, and change nothing.
+/// A table of bodies; the valid message beside each invalid one must not arrive.
 #[tokio::test]
-async fn a_push_that_cannot_be_meant_is_refused_whole() {
+async fn an_invalid_push_is_rejected_as_a_whole() {
     let server = Server::start().await;
     let long = "x".repeat(1_001);
     let table = [
@@ -120,8 +120,8 @@ async fn a_push_that_cannot_be_meant_is_refused_whole() {
         (r#"{"items":[{"queue":"good"},{"queue":"q","payload":NaN}]}"#, "invalid body"),
         (r#"{"items":[{"queue":"good"},{"queue":"\ud800"}]}"#, "items[1].queue"),
     ];
-    for (body, said) in table {
-        assert_refused(&server.post_text("push", body).await, 400, said);
+    for (body, message) in table {
+        assert_refused(&server.post_text("push", body).await, 400, message);
     }
     let bytes = [b"{\"items\":[{\"queue\":\"", [0xff, 0xfe].as_slice(), b"\"}]}"].concat();
     let answer = send(server.address, "POST", "/api/v1/push", &["content-type: application/json"], &bytes).await;
@@ -130,8 +130,9 @@ async fn a_push_that_cannot_be_meant_is_refused_whole() {
     assert_eq!(server.post_text("push", r#"{"items":[]}"#).await.json(), json!([]));
 }
 
-/// A binary push must be told that it does not work here, as no error of the server, which it would try again.
-/// The content type of the clients' binary form, one of others, and none: a web page may send the last two to any address.
+/// A binary push must be rejected as not supported, with a client error: the client would retry a server error.
+/// The content type of the clients' binary form, other types, and none: a web page may send the last two to any
+/// address.
 #[tokio::test]
 async fn a_body_that_is_not_json_is_refused() {
     let server = Server::start().await;
@@ -144,10 +145,10 @@ async fn a_body_that_is_not_json_is_refused() {
     assert_refused(&unsaid, 415, "application/json");
 }
 
-/// Anything text may be is a name, and comes back as it was.
+/// A name may be any text, and is returned unchanged.
 /// Slashes, quotes, percent signs, emoji and the longest name, as queue and partition, popped by the path.
 #[tokio::test]
-async fn names_are_whatever_text_may_be() {
+async fn names_may_be_any_text() {
     let server = Server::start().await;
     let longest = "🐘".repeat(1_000);
     let names = ["a/b", "a b", "ü\"'", "100%", "a%2Fb", "x?y#z", "..", "a.b.c", "\u{1}\n", "🐘", &longest];
@@ -162,23 +163,23 @@ async fn names_are_whatever_text_may_be() {
     }
 }
 
-/// A queue that has its `maxSize` refuses a message with a reason, in the answer to that message.
+/// A queue at its `maxSize` rejects a message with a reason, in its element of the response.
 /// One of two queues is full.
 #[tokio::test]
-async fn a_full_queue_fails_its_messages_and_no_others() {
+async fn a_full_queue_rejects_its_messages_and_no_others() {
     let server = Server::start().await;
     server.push("full", "Default", &["1"]).await;
     server.set("full", "max_size = 1").await;
     let answer = server.post("push", &json!({"items": [{"queue": "full"}, {"queue": "free"}]})).await;
     assert_eq!(answer.status, 201);
-    let told = answer.json();
-    assert_eq!(each(&told, "status"), ["failed", "queued"]);
-    assert!(told[0]["error"].as_str().is_some_and(|error| error.contains("maxSize")), "{told}");
-    assert_eq!((&told[0]["message_id"], told[1].get("error")), (&Value::Null, None));
+    let reply = answer.json();
+    assert_eq!(each(&reply, "status"), ["failed", "queued"]);
+    assert!(reply[0]["error"].as_str().is_some_and(|error| error.contains("maxSize")), "{reply}");
+    assert_eq!((&reply[0]["message_id"], reply[1].get("error")), (&Value::Null, None));
 }
 
-/// A queue that wants encryption gets it from a server that has the key, and nothing from one that has not: never plaintext.
-/// Two servers of one database, one with a key; what is stored is looked at.
+/// An encrypted queue works on a server with the key, and is rejected by one without it: there is never plaintext.
+/// Two servers of one database, one with a key; the stored bytes are read.
 #[tokio::test]
 async fn an_encrypted_queue_needs_the_key() {
     let server = Server::with(&[&format!("--queue-encryption-key={}", "0f".repeat(32))]).await;
@@ -194,25 +195,25 @@ async fn an_encrypted_queue_needs_the_key() {
     let plain: i64 = sqlx::query_scalar(&sql).fetch_one(server.db.database().pool()).await.expect("a number");
     assert_eq!(plain, 0);
     assert_refused(&keyless.get("pop/queue/q?batch=9&consumerGroup=g").await, 500, "cannot be decrypted");
-    let is_told = |answer: &crate::http::Answer| answer.body.contains("encryption: queue");
-    let health = crate::http::eventually(keyless.address, "/health", is_told).await;
+    let has_check = |answer: &crate::http::Answer| answer.body.contains("encryption: queue");
+    let health = crate::http::eventually(keyless.address, "/health", has_check).await;
     assert_eq!(health.status, 200, "degraded, and ready");
     assert_eq!(data(&server.pop("queue/q?batch=9&wait=true&consumerGroup=g").await), ["open", "secret"]);
 }
 
-/// Bodies of several megabytes are taken up to the configured limit, however they are compressed; what is larger is refused.
+/// Bodies of several megabytes are accepted up to the configured limit, compressed or not; larger ones are rejected.
 /// Ten thousand messages at once; then bodies around a limit of two megabytes, one of them only after decompression.
 #[tokio::test]
-async fn a_body_is_taken_up_to_the_limit() {
+async fn a_body_is_accepted_up_to_the_limit() {
     let server = Server::with(&["--max-body-mb=2"]).await;
     let item = |index: usize| json!({"queue": "q", "payload": "x".repeat(100), "transactionId": index});
-    let told = server.post("push", &json!({"items": (0..10_000).map(item).collect::<Vec<_>>()})).await;
-    assert_eq!((told.status, each(&told.json(), "status").len()), (201, 10_000));
+    let reply = server.post("push", &json!({"items": (0..10_000).map(item).collect::<Vec<_>>()})).await;
+    assert_eq!((reply.status, each(&reply.json(), "status").len()), (201, 10_000));
 
     let body = |bytes: usize| json!({"items": [{"queue": "q", "payload": "x".repeat(bytes)}]});
     assert_eq!(server.post("push", &body((2 << 20) - 100)).await.status, 201);
     assert_refused(&server.post("push", &body(2 << 20)).await, 413, "too large");
-    // A kilobyte that becomes three megabytes.
+    // A kilobyte that decompresses to three megabytes.
     let bomb = gzipped(body(3 << 20).to_string().as_bytes());
     let headers = ["content-type: application/json", "content-encoding: gzip"];
     let answer = send(server.address, "POST", "/api/v1/push", &headers, &bomb).await;
@@ -220,7 +221,7 @@ async fn a_body_is_taken_up_to_the_limit() {
 }
 
 /// Requests may be compressed.
-/// Pushes in gzip and zstd; one in an encoding that nobody has heard of; one that is no gzip at all.
+/// Pushes in gzip and zstd; one in an unknown encoding; one that is not gzip.
 #[tokio::test]
 async fn a_request_may_be_compressed() {
     let server = Server::start().await;
@@ -242,7 +243,7 @@ fn gzipped(bytes: &[u8]) -> Vec<u8> {
     encoder.write_all(bytes).and_then(|()| encoder.finish()).expect("memory takes it")
 }
 
-/// A frame of zstd that holds a few bytes as they are.
+/// A zstd frame with a few uncompressed bytes.
 fn zstd_of(bytes: &[u8]) -> Vec<u8> {
     let size = u8::try_from(bytes.len()).expect("a short text");
     let (magic, one_segment) = ([0x28, 0xb5, 0x2f, 0xfd], 0x20);

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::fixture::{Server, assert_refused, data, each, keys, said};
+use super::fixture::{Server, acks_of, assert_refused, data, each, keys};
 
 fn ack(popped: &Value) -> Value {
-    let mut ack = said(popped, "completed").remove(0);
+    let mut ack = acks_of(popped, "completed").remove(0);
     ack["type"] = json!("ack");
     ack
 }
@@ -15,10 +15,10 @@ fn push(queue: &str, transactions: &[&str]) -> Value {
     json!({"type": "push", "items": transactions.iter().map(item).collect::<Vec<_>>()})
 }
 
-/// Input is acked and output pushed together, and each message and ack has its answer, in order.
-/// What the newer client sends: leases at the acks, transaction ids at the pushes.
+/// A transaction acks input and pushes output together, and has an outcome for each message and ack, in order.
+/// Sends what the newer client sends: leases with the acks, transaction ids with the pushes.
 #[tokio::test]
-async fn a_transaction_does_all_of_it() {
+async fn a_transaction_applies_all_operations() {
     let server = Server::start().await;
     server.push("in", "p", &["1"]).await;
     server.push("out", "Default", &["known"]).await;
@@ -27,11 +27,11 @@ async fn a_transaction_does_all_of_it() {
     let body = json!({"operations": operations, "requiredLeases": [popped["leaseId"]]});
     let answer = server.post("transaction", &body).await;
     assert_eq!(answer.status, 200, "{answer:?}");
-    let told = answer.json();
-    assert_eq!(keys(&told).join(" "), "results success transactionId");
-    assert_eq!(told["success"], true);
-    assert!(told["transactionId"].as_str().is_some_and(|id| id.len() == 36), "{told}");
-    let results = &told["results"];
+    let reply = answer.json();
+    assert_eq!(keys(&reply).join(" "), "results success transactionId");
+    assert_eq!(reply["success"], true);
+    assert!(reply["transactionId"].as_str().is_some_and(|id| id.len() == 36), "{reply}");
+    let results = &reply["results"];
     assert_eq!(each(results, "index"), [0, 1, 2, 3]);
     assert_eq!(each(results, "type"), ["ack", "push", "push", "push"]);
     assert_eq!((&results[0]["success"], &results[0]["error"]), (&json!(true), &Value::Null));
@@ -42,10 +42,10 @@ async fn a_transaction_does_all_of_it() {
     assert_eq!(data(&server.pop("queue/other").await), ["3"]);
 }
 
-/// The older client's acks carry no lease and no group, and its pushes no transaction ids: the required leases say whose they are.
-/// Two leases of a group on two partitions, in no order.
+/// The older client's acks have no lease and no group, and its pushes no transaction ids: the required leases identify
+/// the groups. Two leases of a group on two partitions, in any order.
 #[tokio::test]
-async fn required_leases_say_whose_acks_they_are() {
+async fn required_leases_identify_the_groups_of_acks() {
     let server = Server::start().await;
     server.push("q", "a", &["1"]).await;
     server.push("q", "b", &["2"]).await;
@@ -59,17 +59,17 @@ async fn required_leases_say_whose_acks_they_are() {
         "operations": [bare(&popped[0]), bare(&popped[1]), {"type": "push", "items": [{"queue": "out", "payload": "3"}]}],
         "requiredLeases": [popped[1]["leaseId"], popped[0]["leaseId"]],
     });
-    let told = server.post("transaction", &body).await.json();
-    assert_eq!(told["success"], true, "{told}");
+    let reply = server.post("transaction", &body).await.json();
+    assert_eq!(reply["success"], true, "{reply}");
     server.pop_nothing("queue/q?consumerGroup=g").await;
     assert_eq!(data(&server.pop("queue/out").await), ["3"]);
-    assert_eq!(data(&server.pop("queue/q?batch=9&partitions=9").await).len(), 2, "nobody else's");
+    assert_eq!(data(&server.pop("queue/q?batch=9&partitions=9").await).len(), 2, "both are released");
 }
 
-/// If one part cannot be done, nothing is: 200 with `success` false and the reason.
-/// A lease that is over, an ack that does not count, a queue that is full; each beside a push and an ack that could be done.
+/// If one operation fails, none is applied: 200 with `success` false and the reason.
+/// An expired lease, an ack that is not applied, a full queue; each beside a push and an ack that would succeed.
 #[tokio::test]
-async fn a_transaction_that_cannot_be_done_does_nothing() {
+async fn a_failed_transaction_changes_nothing() {
     let server = Server::start().await;
     server.push("q", "p", &["1"]).await;
     server.push("full", "Default", &["x"]).await;
@@ -86,21 +86,21 @@ async fn a_transaction_that_cannot_be_done_does_nothing() {
     ] {
         let answer = server.post("transaction", &json!({"operations": operations, "requiredLeases": leases})).await;
         assert_eq!(answer.status, 200, "{answer:?}");
-        let told = answer.json();
-        assert_eq!((&told["success"], &told["results"]), (&json!(false), &json!([])));
-        assert!(told["error"].as_str().is_some_and(|error| error.contains(why)), "{why}: {told}");
+        let reply = answer.json();
+        assert_eq!((&reply["success"], &reply["results"]), (&json!(false), &json!([])));
+        assert!(reply["error"].as_str().is_some_and(|error| error.contains(why)), "{why}: {reply}");
         server.pop_nothing("queue/out").await;
     }
     assert_eq!(server.ack(&popped, "completed").await[0]["success"], true, "it is still leased");
 }
 
-/// What cannot be meant is refused, and so is what this server does not have: it decides whether the rest may happen.
+/// Invalid operations are rejected, and so are unsupported ones, because the others depend on them.
 /// A table of bodies beside a push that must not arrive.
 #[tokio::test]
-async fn a_transaction_that_cannot_be_meant_is_refused() {
+async fn an_invalid_transaction_is_rejected() {
     let server = Server::start().await;
     let good = push("out", &["1"]);
-    for (body, said) in [
+    for (body, message) in [
         (json!({}), "invalid parameter `operations`: must not be empty"),
         (json!({"operations": []}), "invalid parameter `operations`: must not be empty"),
         (json!({"operations": "push"}), "invalid body"),
@@ -116,7 +116,7 @@ async fn a_transaction_that_cannot_be_meant_is_refused() {
         (json!({"operations": [good], "kv": [{"op": "put"}]}), "kv"),
         (json!({"operations": [good], "timers": [{"op": "set"}]}), "timers"),
     ] {
-        assert_refused(&server.post("transaction", &body).await, 400, said);
+        assert_refused(&server.post("transaction", &body).await, 400, message);
     }
     server.pop_nothing("queue/out").await;
     let body = json!({"operations": [good], "kv": null, "requiredLeases": null});

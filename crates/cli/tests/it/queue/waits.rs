@@ -8,11 +8,11 @@ use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
-use super::fixture::{Client, Server, assert_refused, data, popping, said};
+use super::fixture::{Client, Server, acks_of, assert_refused, data, popping};
 use crate::http::{Answer, eventually, parse};
 use crate::process::PATIENCE;
 
-/// A pop that waits for as long as a test may last.
+/// A waiting pop, without a deadline within the test.
 fn wait(client: Client, path: &str) -> JoinHandle<Answer> {
     let path = format!("{}&wait=true&timeout={}", popping(path), PATIENCE.as_millis());
     tokio::spawn(async move { client.get(&path).await })
@@ -22,16 +22,16 @@ async fn answered(waiting: JoinHandle<Answer>) -> Answer {
     timeout(PATIENCE, waiting).await.expect("answered in time").expect("no panic")
 }
 
-/// Returns when so many pops wait at a server, as its metrics say.
+/// Waits until so many pops wait at a server, according to its metrics.
 pub(super) async fn until_waiting(client: Client, count: usize) {
     let line = format!("reveille_wake_waiters{{consumer=\"pop\"}} {count}\n");
     eventually(client.address, "/metrics", |answer| answer.body.contains(&line)).await;
 }
 
-/// A pop that waits must be answered by a push, of whatever it waits for, through any server of the same database.
+/// A waiting pop must be answered by a push, whatever it waits for, through any server of the same database.
 /// One pop of each kind waits at one server; the message is pushed at another.
 #[tokio::test]
-async fn a_push_through_another_server_answers_whoever_waits() {
+async fn a_push_through_another_server_answers_waiting_pops() {
     let server = Server::start().await;
     let (_other, elsewhere) = server.another().await;
     let paths = [
@@ -52,10 +52,10 @@ async fn a_push_through_another_server_answers_whoever_waits() {
     until_waiting(server.client, 0).await;
 }
 
-/// A wait must end when something makes a message readable again: an ack, a failure, the end of a lease, a transaction.
-/// The same partition is leased, and somebody else waits for what comes behind.
+/// A wait must end when a message becomes readable again: by an ack, a failure, the end of a lease, a transaction.
+/// The same partition is leased, and another pop waits for its next messages.
 #[tokio::test]
-async fn whatever_frees_a_partition_answers_whoever_waits() {
+async fn every_release_of_a_partition_answers_waiting_pops() {
     let server = Server::start().await;
     server.push("q", "p", &["1", "2", "3", "4"]).await;
     let path = "queue/q?consumerGroup=g";
@@ -67,15 +67,15 @@ async fn whatever_frees_a_partition_answers_whoever_waits() {
             "ack" => drop(server.ack(&held, "completed").await),
             "failure" => drop(server.ack(&held, "failed").await),
             "transaction" => {
-                let mut ack = said(&held, "completed").remove(0);
+                let mut ack = acks_of(&held, "completed").remove(0);
                 ack["type"] = json!("ack");
-                let told = server.post("transaction", &json!({"operations": [ack]})).await.json();
-                assert_eq!(told["success"], true, "{told}");
+                let reply = server.post("transaction", &json!({"operations": [ack]})).await.json();
+                assert_eq!(reply["success"], true, "{reply}");
             }
             _ => {
                 let sql = server.db.schema().sql("update {schema}.cursor set due_at = now(), version = version + 1");
                 sqlx::query(&sql).execute(server.db.database().pool()).await.expect("the lease ends");
-                // Somebody else's clock ended it; a message for another partition makes the group look.
+                // The lease was ended in the table, without a wake-up; a message for another partition causes a poll.
                 server.push("q", "other", &["5"]).await;
             }
         }
@@ -92,7 +92,7 @@ async fn whatever_frees_a_partition_answers_whoever_waits() {
     }
 }
 
-/// A wait that nothing ends must be answered with 204 at its deadline, not before and not much later.
+/// A wait without a message must be answered with 204 at its deadline, not before and not much later.
 /// An unknown queue with a short deadline.
 #[tokio::test]
 async fn a_wait_ends_at_its_deadline() {
@@ -107,10 +107,10 @@ async fn a_wait_ends_at_its_deadline() {
     assert!(began.elapsed() < Duration::from_secs(30), "no wait");
 }
 
-/// A client that goes away must not be waited for: its intention goes at once, and the next message is for somebody who is there.
+/// The waiter of a disconnected client must be removed at once, and the next message goes to another client.
 /// A client closes its connection while it waits; then a message comes.
 #[tokio::test]
-async fn a_client_that_goes_away_waits_no_longer() {
+async fn a_disconnected_client_leaves_the_wait() {
     let server = Server::start().await;
     let mut client = TcpStream::connect(server.address).await.expect("it listens");
     let text = "GET /api/v1/pop/queue/q?wait=true&timeout=3600000 HTTP/1.1\r\nhost: localhost\r\n\r\n";
@@ -122,11 +122,11 @@ async fn a_client_that_goes_away_waits_no_longer() {
     assert_eq!(data(&server.pop("queue/q").await), ["1"]);
 }
 
-/// A server that is told to stop must answer whoever waits, with 204, and then leave: a connection that is merely cut ends a client of the
-/// field.
-/// Several pops wait, one on a connection that is kept; the signal comes.
+/// A stopping server must answer waiting pops with 204 and then close the connection: a connection that breaks without
+/// a response ends existing clients.
+/// Several pops wait, one on a connection that is kept open; then the signal comes.
 #[tokio::test]
-async fn a_stopping_server_answers_whoever_waits() {
+async fn a_stopping_server_answers_waiting_pops() {
     let server = Server::start().await;
     let mut kept = TcpStream::connect(server.address).await.expect("it listens");
     let text = "GET /api/v1/pop/queue/q?wait=true&timeout=3600000 HTTP/1.1\r\nhost: localhost\r\n\r\n";
@@ -142,13 +142,13 @@ async fn a_stopping_server_answers_whoever_waits() {
     timeout(PATIENCE, kept.read_to_string(&mut answer)).await.expect("closed in time").expect("no reset");
     assert_eq!(parse(&answer).status, 204);
     let ended = reveille.ended().await;
-    assert_eq!(ended.status.code(), Some(0), "{}", ended.said);
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.output);
 }
 
-/// Beyond the configured number, a pop that would wait is refused for now, in words that keep a client of the field alive.
-/// Room for two; the third is refused, and has room when one has gone.
+/// Beyond the configured number of waiters, a waiting pop is rejected as transient, with a message that keeps existing
+/// clients retrying. Two waiters are allowed; the third is rejected, and accepted when one has left.
 #[tokio::test]
-async fn too_many_waits_are_refused_for_now() {
+async fn pops_beyond_the_waiter_limit_are_rejected_for_now() {
     let server = Server::with(&["--queue-max-waiters=2"]).await;
     let waiting: Vec<_> = (0..2).map(|n| wait(server.client, &format!("queue/q{n}?consumerGroup=g"))).collect();
     until_waiting(server.client, 2).await;

@@ -1,4 +1,5 @@
-//! Answers in a form in which both stores must give the same: without times and in an order only where the contract gives one.
+//! Answers in a form in which both stores must give the same: without times and in an order only where the contract
+//! gives one.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +26,8 @@ pub(super) struct SeenTurn {
 }
 
 impl SeenTurn {
-    /// `delayed`: messages come in order of their due times here and of their arrival there, which is the same unless one was delayed.
+    /// `delayed`: messages come in order of their due times here and of their arrival there, which is the same unless
+    /// one was delayed.
     pub(super) fn new(item: OrchestrationItem, attempt: u32, delayed: impl Fn(&str) -> bool) -> SeenTurn {
         let mut messages: Vec<WorkItem> = item.messages.into_iter().map(timeless).collect();
         if delayed(&item.instance) {

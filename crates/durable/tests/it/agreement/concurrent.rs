@@ -1,8 +1,8 @@
 //! Calls from several tasks of two processes at once.
 //!
-//! Their answers depend on the order, so they cannot be compared with a model call by call. But whatever the order was, nothing may be lost,
-//! doubled or done by two; and the turns that were acked, taken in the order of their events, must be turns of the model too: each saw the
-//! history and the keys that the ones before it had left.
+//! Their answers depend on the order, so they cannot be compared with a model call by call. But whatever the order was,
+//! nothing may be lost, doubled or done by two; and the turns that were acked, taken in the order of their events, must
+//! be turns of the model too: each saw the history and the keys that the ones before it had left.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,10 +26,11 @@ const MEMBERS: usize = 4;
 /// What each of them does before it only finishes what is there.
 const ACTS: usize = 150;
 
-/// Four tasks of two processes send, fetch, ack, abandon, renew, cancel, come back late or not at all. Every message is taken by exactly one acked
-/// turn, every activity is executed once, attempts are counted right, no two hold an instance, and the model ends in the same state.
+/// Four tasks of two processes send, fetch, ack, abandon, renew, cancel, come back late or not at all. Every message is
+/// taken by exactly one acked turn, every activity is executed once, attempts are counted right, no two hold an
+/// instance, and the model ends in the same state.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_crowd_loses_nothing_and_doubles_nothing() {
+async fn concurrent_calls_lose_and_duplicate_nothing() {
     let seed = fastrand::u64(..);
     println!("seed {seed}");
     let fixture = Fixture::new().await;
@@ -102,12 +103,12 @@ async fn replay(fixture: &Fixture, ledger: Ledger) -> Verdict {
     }
     finish(&pair.memory).await;
     for (instance, turns) in &turns {
-        pair.look_at(instance).await?;
+        pair.query_instance(instance).await?;
         for execution in 1..=turns.last().map_or(1, |(_, _, ack)| ack.execution) {
-            pair.look_at_execution(instance, execution).await?;
+            pair.query_execution(instance, execution).await?;
         }
     }
-    pair.look_at_figures().await
+    pair.query_statistics().await
 }
 
 /// Activities were executed, whatever they said.

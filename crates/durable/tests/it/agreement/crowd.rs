@@ -1,4 +1,4 @@
-//! Several tasks in two providers, all at once: what they do is random, and what they saw and did is written down.
+//! Several concurrent tasks in two providers, with random calls that are logged.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use fastrand::Rng;
 use reveille_durable::PostgresProvider;
 use tokio::time::Instant;
 
-use super::ledger::{Ack, Ledger, TurnFate, Turned, WorkFate, Worked};
+use super::ledger::{Ack, Ledger, TurnOutcome, Turned, WorkOutcome, Worked};
 use super::payload::{NAME, VERSION, activity, message, numbered, raised, started};
 use super::step::{KEYS, Kind, Route, SESSIONS, TAGS};
 
@@ -84,15 +84,15 @@ impl Member {
         let Some((item, token, attempt)) = found(fetched) else { return };
         let stamp = self.ledger.stamp();
         let continued = item.messages.iter().any(|item| matches!(item, WorkItem::ContinueAsNew { .. }));
-        let fate = if leaves {
+        let outcome = if leaves {
             self.dead.push((Instant::now() + LEFT, token));
-            TurnFate::Left
+            TurnOutcome::Left
         } else if self.chance(15) {
             let uncounted = self.random.bool();
             // What continues an execution comes before what is for it.
             let delay = (!continued && self.random.bool()).then_some(Duration::from_millis(5));
             self.provider.abandon_orchestration_item(&token, delay, uncounted).await.expect("abandoned");
-            TurnFate::Abandoned { uncounted }
+            TurnOutcome::Abandoned { uncounted }
         } else {
             if self.chance(20) {
                 self.provider.renew_orchestration_item_lock(&token, LEASE).await.expect("renewed");
@@ -105,9 +105,9 @@ impl Member {
                 .await
                 .expect("a live lease is acked");
             self.ledger.committed(&ack);
-            TurnFate::Acked { begun, ack: Box::new(ack) }
+            TurnOutcome::Acked { begun, ack: Box::new(ack) }
         };
-        self.ledger.turned(Turned { item, attempt, fetched: stamp, fate });
+        self.ledger.turned(Turned { item, attempt, fetched: stamp, outcome });
     }
 
     /// What a turn does: an event for each message, and now and then something more.
@@ -176,39 +176,39 @@ impl Member {
         let session = SessionFetchConfig { owner_id: self.name.clone(), lock_timeout: LEFT };
         let fetched = self.provider.fetch_work_item(lease, WAIT, Some(&session), &TagFilter::Any).await;
         let Some((item, token, attempt)) = found(fetched) else { return };
-        let fate = if leaves {
-            WorkFate::Left
+        let outcome = if leaves {
+            WorkOutcome::Left
         } else if self.chance(15) {
             let uncounted = self.random.bool();
             let delay = self.random.bool().then_some(Duration::from_millis(5));
             match self.provider.abandon_work_item(&token, delay, uncounted).await {
-                Ok(()) => WorkFate::Abandoned { uncounted },
-                Err(error) => WorkFate::refused(&error),
+                Ok(()) => WorkOutcome::Abandoned { uncounted },
+                Err(error) => WorkOutcome::refused(&error),
             }
         } else {
             let WorkItem::ActivityExecute { instance, execution_id, id, .. } = &item else { panic!("{item:?}") };
-            let told = WorkItem::ActivityCompleted {
+            let completed = WorkItem::ActivityCompleted {
                 instance: instance.clone(),
                 execution_id: *execution_id,
                 id: *id,
                 result: self.fresh(),
             };
-            match self.provider.ack_work_item(&token, Some(told.clone())).await {
+            match self.provider.ack_work_item(&token, Some(completed.clone())).await {
                 Ok(()) => {
-                    self.ledger.sent([told]);
-                    WorkFate::Acked
+                    self.ledger.sent([completed]);
+                    WorkOutcome::Acked
                 }
-                Err(error) => WorkFate::refused(&error),
+                Err(error) => WorkOutcome::refused(&error),
             }
         };
-        self.ledger.worked(Worked { item, attempt, fate });
+        self.ledger.worked(Worked { item, attempt, outcome });
     }
 
     /// A lease that has surely ended is good for nothing, and its turn changes nothing.
     async fn come_back_late(&mut self) {
         let Some(at) = self.dead.iter().position(|(end, _)| *end < Instant::now()) else { return };
         let (_, token) = self.dead.swap_remove(at);
-        let events = numbered("nobody", 1, 1_000, vec![raised("too late".to_owned())]);
+        let events = numbered("unknown", 1, 1_000, vec![raised("too late".to_owned())]);
         let (none, metadata) = (Vec::new, ExecutionMetadata::default());
         let acked = self.provider.ack_orchestration_item(&token, 1, events, none(), none(), metadata, Vec::new()).await;
         let refused = acked.expect_err("the lease has ended");
@@ -218,7 +218,8 @@ impl Member {
     }
 }
 
-/// A busy machine may take too long for a short wait: then, as for a runtime, nothing was fetched, and the next fetch finds it.
+/// A busy machine may take too long for a short wait: then, as for a runtime, nothing was fetched, and the next fetch
+/// finds it.
 fn found<T>(fetched: Result<Option<T>, ProviderError>) -> Option<T> {
     fetched.unwrap_or_else(|error| if error.is_retryable() { None } else { panic!("a fetch: {error}") })
 }

@@ -1,7 +1,9 @@
 //! Messages that come before their instance is started.
 //!
-//! They wait for the start. The contract leaves open whether they are in its turn or in a later one, so the stores are not compared turn by turn:
-//! in each, every message is taken by exactly one turn. Only those to a mailbox may be dropped, and only while the instance has not been started.
+//! They wait for the start. The contract leaves open whether they are in its turn or in a later one, so the stores are
+//! not compared turn by turn:
+//! in each, every message is taken by exactly one turn. Only those to a mailbox may be dropped, and only while the
+//! instance has not been started.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -108,10 +110,10 @@ impl Course {
     }
 }
 
-/// Whatever comes before a start, in whatever order and however often it is looked at: nothing that must arrive is lost, and nothing comes twice.
-/// Both stores go their own way through the same sequence, and then everything is started and all turns are taken.
+/// Messages may come before a start in any order, and be polled any number of times: none that must arrive is lost, and
+/// none is taken twice. Both stores process the same sequence, and then everything is started and all turns are taken.
 #[test]
-fn what_comes_before_its_start_is_taken_once() {
+fn messages_before_a_start_are_taken_once() {
     sequences(SEQUENCES, &vec(step(), 10..=25), async |fixture, steps| {
         let pair = Pair::new(fixture).await;
         let verdicts = pair.both(async |side| {

@@ -1,4 +1,4 @@
-//! What is hard to get right by the look of it: orders of calls that random sequences and reviews came upon, each as a test of its own.
+//! Orders of calls that random sequences and reviews have found, each as a test of its own.
 
 use std::time::Duration;
 
@@ -21,8 +21,8 @@ fn named() -> ExecutionMetadata {
     ExecutionMetadata { orchestration_name: name, orchestration_version: version, ..ExecutionMetadata::default() }
 }
 
-/// A first turn that is put off, as a runtime does that does not know the orchestration, blocks its own instance and no other.
-/// A message comes for it while its start is not due, and then another instance is started.
+/// A first turn that is delayed, as by a runtime that does not know the orchestration, blocks its own instance and no
+/// other. A message comes for it while its start is not due, and then another instance is started.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_delayed_start_blocks_no_other_instance() {
     let fixture = Fixture::new().await;
@@ -37,8 +37,8 @@ async fn a_delayed_start_blocks_no_other_instance() {
     assert_eq!(fetched.map(|(item, ..)| item.instance).as_deref(), Some("other"));
 }
 
-/// A worker that may not take a session's activities says nothing about them to the one who may: its backlog goes on without pauses.
-/// One owner executes five activities that were scheduled together, 0.7 s each, while another waits for work.
+/// A worker that may not take a session's activities must not delay the one that may: its backlog continues without
+/// pauses. One owner executes five activities that were scheduled together, 0.7 s each, while another waits for work.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_backlog_of_a_session_is_not_held_up_by_other_owners() {
     let fixture = Fixture::new().await;
@@ -57,7 +57,7 @@ async fn the_backlog_of_a_session_is_not_held_up_by_other_owners() {
         async move {
             loop {
                 let found = provider.fetch_work_item(LEASE, PATIENCE, Some(&two), &TagFilter::Any).await;
-                assert!(found.expect("a fetch").is_none(), "it belongs to somebody else");
+                assert!(found.expect("a fetch").is_none(), "it belongs to another owner");
             }
         }
     });
@@ -70,14 +70,14 @@ async fn the_backlog_of_a_session_is_not_held_up_by_other_owners() {
         pauses.push(since.elapsed());
     }
     idle.abort();
-    // A machine that stands still for a moment delays one of them.
+    // A machine that stalls briefly delays one of them.
     pauses.sort_unstable();
     assert!(pauses[2] < Duration::from_millis(200), "the next activities of the session came after {pauses:?}");
 }
 
-/// What came for an instance while its turn took long is due when the turn ends. Others keep the provider looking meanwhile.
+/// A message that came during a long turn is due when the turn ends. Other work keeps the provider polling meanwhile.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_came_during_a_long_turn_is_due_at_its_end() {
+async fn messages_during_a_long_turn_are_due_at_its_end() {
     let fixture = Fixture::new().await;
     let provider = fixture.provider.clone();
     let mut longest = Duration::ZERO;
@@ -109,15 +109,16 @@ async fn what_came_during_a_long_turn_is_due_at_its_end() {
     assert!(longest < Duration::from_millis(200), "the next turn came after {longest:?}");
 }
 
-/// A message that came before its instance was started, and was polled meanwhile, is claimed as soon as the first turn is acked.
+/// A message that came before its instance was started, and was polled meanwhile, is claimed as soon as the first turn
+/// is acked.
 /// The fetch for it begins after the ack, and nothing else wakes it.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_waited_for_a_start_is_due_when_the_start_is_acked() {
+async fn messages_before_a_start_are_due_when_it_is_acked() {
     let fixture = Fixture::new().await;
     let provider = &fixture.provider;
     send(&fixture, Kind::Raised, "a").await;
     let none = provider.fetch_orchestration_item(LEASE, Duration::from_millis(200), None).await.expect("a fetch");
-    assert!(none.is_none(), "nobody has started it");
+    assert!(none.is_none(), "it is not started");
     // Longer than the time after which a provider polls again by itself.
     sleep(Duration::from_millis(1_500)).await;
     send(&fixture, Kind::Start, "a").await;
@@ -155,11 +156,12 @@ async fn the_end_of_a_long_turn_notifies_no_other_process() {
     let events = numbered("long", 1, 1, vec![started("", 0)]);
     provider.ack_orchestration_item(&token, 1, events, vec![], vec![], named(), vec![]).await.expect("acked");
     provider.flush().await;
-    assert_eq!(heard_until("after").await, 0, "somebody elsewhere was woken");
+    assert_eq!(heard_until("after").await, 0, "another process was woken");
 }
 
 /// The messages of a turn come in the order in which they were due, however the server groups them.
-/// Two instances are claimed at once, those that are due later by the name that sorts first, by a server that does not group by hashing.
+/// Two instances are claimed at once, those that are due later by the name that sorts first, by a server that does not
+/// group by hashing.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_messages_of_a_turn_come_in_order_by_any_plan() {
     const MESSAGES: usize = 50;
@@ -188,8 +190,8 @@ async fn the_messages_of_a_turn_come_in_order_by_any_plan() {
     assert_eq!(claimed, sent);
 }
 
-/// A message to a mailbox that comes before its instance is started is dropped, whatever else is on its way to the instance; unless that is
-/// its start: then it waits.
+/// A message to a mailbox that comes before its instance is started is dropped, whatever else is on its way to the
+/// instance; unless that is its start: then it waits.
 /// One instance is sent something delayed, another its start; both then a message to a mailbox.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mailbox_is_kept_for_an_instance_that_is_about_to_start() {

@@ -1,4 +1,4 @@
-//! What a crowd has seen and done, and what must be true of it.
+//! The log of concurrent workers, and the invariants of it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Mutex;
@@ -10,18 +10,18 @@ use fastrand::Rng;
 
 use super::payload::input;
 
-/// A turn that was fetched, and what became of it.
+/// A turn that was fetched, and its outcome.
 #[derive(Debug)]
 pub(super) struct Turned {
     pub(super) item: OrchestrationItem,
     pub(super) attempt: u32,
     /// When the fetch had returned.
     pub(super) fetched: u64,
-    pub(super) fate: TurnFate,
+    pub(super) outcome: TurnOutcome,
 }
 
 #[derive(Debug)]
-pub(super) enum TurnFate {
+pub(super) enum TurnOutcome {
     Acked { begun: u64, ack: Box<Ack> },
     Abandoned { uncounted: bool },
     Left,
@@ -38,16 +38,16 @@ pub(super) struct Ack {
     pub(super) cancelled: Vec<ScheduledActivityIdentifier>,
 }
 
-/// An activity that was fetched, and what became of it.
+/// An activity that was fetched, and its outcome.
 #[derive(Debug)]
 pub(super) struct Worked {
     pub(super) item: WorkItem,
     pub(super) attempt: u32,
-    pub(super) fate: WorkFate,
+    pub(super) outcome: WorkOutcome,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum WorkFate {
+pub(super) enum WorkOutcome {
     Acked,
     Abandoned {
         uncounted: bool,
@@ -57,10 +57,10 @@ pub(super) enum WorkFate {
     Refused,
 }
 
-impl WorkFate {
-    pub(super) fn refused(error: &ProviderError) -> WorkFate {
+impl WorkOutcome {
+    pub(super) fn refused(error: &ProviderError) -> WorkOutcome {
         assert!(!error.is_retryable(), "{error}");
-        WorkFate::Refused
+        WorkOutcome::Refused
     }
 }
 
@@ -82,15 +82,15 @@ struct Book {
 
 impl Ledger {
     fn book(&self) -> std::sync::MutexGuard<'_, Book> {
-        self.book.lock().expect("nobody panics while writing")
+        self.book.lock().expect("no panic while it is locked")
     }
 
-    /// A moment: later ones are larger.
+    /// A logical time: later ones are larger.
     pub(super) fn stamp(&self) -> u64 {
         self.stamps.fetch_add(1, Ordering::SeqCst)
     }
 
-    /// A message by what it says: each says something else.
+    /// A message by its content, which is unique.
     pub(super) fn name(item: &WorkItem) -> String {
         format!("{item:?}")
     }
@@ -133,8 +133,8 @@ impl Ledger {
     /// The acked turns of each instance, in the order of their events.
     pub(super) fn into_turns(self) -> BTreeMap<String, Vec<(OrchestrationItem, u32, Ack)>> {
         let mut turns: BTreeMap<String, Vec<_>> = BTreeMap::new();
-        for turn in self.book.into_inner().expect("nobody panics while writing").turns {
-            if let TurnFate::Acked { ack, .. } = turn.fate {
+        for turn in self.book.into_inner().expect("no panic while it was locked").turns {
+            if let TurnOutcome::Acked { ack, .. } = turn.outcome {
                 turns.entry(turn.item.instance.clone()).or_default().push((turn.item, turn.attempt, *ack));
             }
         }
@@ -142,18 +142,19 @@ impl Ledger {
         turns
     }
 
-    /// How many turns and activities were acked, given up and left: a run that has nothing of one kind has tested less than it says.
+    /// How many turns and activities were acked, given up and left: a run that has nothing of one kind has tested less
+    /// than it says.
     pub(super) fn tally(&self) -> [usize; 6] {
         let book = self.book();
-        let turns = |is: fn(&TurnFate) -> bool| book.turns.iter().filter(|turn| is(&turn.fate)).count();
-        let work = |is: fn(&WorkFate) -> bool| book.work.iter().filter(|work| is(&work.fate)).count();
+        let turns = |is: fn(&TurnOutcome) -> bool| book.turns.iter().filter(|turn| is(&turn.outcome)).count();
+        let work = |is: fn(&WorkOutcome) -> bool| book.work.iter().filter(|work| is(&work.outcome)).count();
         [
-            turns(|fate| matches!(fate, TurnFate::Acked { .. })),
-            turns(|fate| matches!(fate, TurnFate::Abandoned { .. })),
-            turns(|fate| matches!(fate, TurnFate::Left)),
-            work(|fate| matches!(fate, WorkFate::Acked)),
-            work(|fate| matches!(fate, WorkFate::Abandoned { .. })),
-            work(|fate| matches!(fate, WorkFate::Left)),
+            turns(|outcome| matches!(outcome, TurnOutcome::Acked { .. })),
+            turns(|outcome| matches!(outcome, TurnOutcome::Abandoned { .. })),
+            turns(|outcome| matches!(outcome, TurnOutcome::Left)),
+            work(|outcome| matches!(outcome, WorkOutcome::Acked)),
+            work(|outcome| matches!(outcome, WorkOutcome::Abandoned { .. })),
+            work(|outcome| matches!(outcome, WorkOutcome::Left)),
         ]
     }
 
@@ -165,7 +166,7 @@ impl Ledger {
         for message in &book.sent {
             *balance.entry(message.clone()).or_default() += 1;
         }
-        for turn in book.turns.iter().filter(|turn| matches!(turn.fate, TurnFate::Acked { .. })) {
+        for turn in book.turns.iter().filter(|turn| matches!(turn.outcome, TurnOutcome::Acked { .. })) {
             for message in &turn.item.messages {
                 *balance.entry(Self::name(message)).or_default() -= 1;
             }
@@ -179,12 +180,12 @@ impl Ledger {
         let book = self.book();
         let mut acked: HashMap<&str, usize> = HashMap::new();
         for work in &book.work {
-            match work.fate {
-                WorkFate::Acked => *acked.entry(input(&work.item)).or_default() += 1,
-                WorkFate::Refused => {
+            match work.outcome {
+                WorkOutcome::Acked => *acked.entry(input(&work.item)).or_default() += 1,
+                WorkOutcome::Refused => {
                     assert!(book.cancelled.contains(&identity(&work.item)), "refused, not cancelled: {work:?}");
                 }
-                WorkFate::Abandoned { .. } | WorkFate::Left => {}
+                WorkOutcome::Abandoned { .. } | WorkOutcome::Left => {}
             }
         }
         for item in &book.scheduled {
@@ -195,39 +196,40 @@ impl Ledger {
         assert!(acked.is_empty(), "executed, never scheduled: {acked:?}");
     }
 
-    /// The attempt of an acked turn or activity counts every time that it was fetched, but those that were given back uncounted.
+    /// The attempt of an acked turn or activity counts every time that it was fetched, but those that were given back
+    /// uncounted.
     pub(super) fn check_attempts(&self) {
         let book = self.book();
         let mut messages: HashMap<String, u32> = HashMap::new();
         for turn in &book.turns {
-            let counts = !matches!(turn.fate, TurnFate::Abandoned { uncounted: true });
+            let counts = !matches!(turn.outcome, TurnOutcome::Abandoned { uncounted: true });
             turn.item
                 .messages
                 .iter()
                 .for_each(|item| *messages.entry(Self::name(item)).or_default() += u32::from(counts));
         }
         for turn in &book.turns {
-            if matches!(turn.fate, TurnFate::Acked { .. }) {
+            if matches!(turn.outcome, TurnOutcome::Acked { .. }) {
                 let expected = turn.item.messages.iter().map(|item| messages[&Self::name(item)]).max();
                 assert_eq!(Some(turn.attempt), expected, "attempt of {turn:?}");
             }
         }
         let mut activities: HashMap<&str, u32> = HashMap::new();
         for work in &book.work {
-            let counts = work.fate != WorkFate::Abandoned { uncounted: true };
+            let counts = work.outcome != WorkOutcome::Abandoned { uncounted: true };
             *activities.entry(input(&work.item)).or_default() += u32::from(counts);
         }
-        for work in book.work.iter().filter(|work| work.fate == WorkFate::Acked) {
+        for work in book.work.iter().filter(|work| work.outcome == WorkOutcome::Acked) {
             assert_eq!(work.attempt, activities[input(&work.item)], "attempt of {work:?}");
         }
     }
 
-    /// Nobody held an instance while somebody else did who acked: between a fetch's answer and its ack there is no other's.
+    /// Two workers never held an instance at once: between the fetch and the ack of a turn there is no other one.
     pub(super) fn check_exclusion(&self) {
         let book = self.book();
         let mut held: HashMap<&str, Vec<(u64, u64)>> = HashMap::new();
         for turn in &book.turns {
-            if let TurnFate::Acked { begun, .. } = turn.fate {
+            if let TurnOutcome::Acked { begun, .. } = turn.outcome {
                 held.entry(&turn.item.instance).or_default().push((turn.fetched, begun));
             }
         }

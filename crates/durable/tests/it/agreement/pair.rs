@@ -1,7 +1,8 @@
 //! Both stores, side by side: every call goes to each, and the answers must be the same.
 //!
-//! What differs by nature is translated here. Tokens: a lease has one per store. Time: the model's clock stands still but for a tick per step; when
-//! a step lets time pass, the model's clock is moved and every time in the tables is moved back by as much, which has the same effect.
+//! What differs by nature is translated here. Tokens: a lease has one per store. Time: the model's clock stands still
+//! but for a tick per step; when a step lets time pass, the model's clock is moved and every time in the tables is
+//! moved back by as much, which has the same effect.
 
 use std::collections::HashSet;
 use std::fmt::Debug;
@@ -21,8 +22,8 @@ use crate::fixture::Fixture;
 pub(super) type Verdict<T = ()> = Result<T, TestCaseError>;
 
 const MINUTE: Duration = Duration::from_secs(60);
-/// Time passes in steps of five minutes, and everything else lasts two or three minutes more than such a step: however slow the test is, both
-/// stores agree on what is over.
+/// Time passes in steps of five minutes, and everything else lasts two or three minutes more than such a step: however
+/// slow the test is, both stores agree on what is over.
 pub(super) const PASS_SHORT: Duration = MINUTE.saturating_mul(15);
 pub(super) const PASS_LONG: Duration = MINUTE.saturating_mul(40);
 pub(super) const SHORT: Duration = MINUTE.saturating_mul(12);
@@ -32,7 +33,8 @@ pub(super) const DELAY: Duration = MINUTE.saturating_mul(27);
 pub(super) const TIMER: Duration = MINUTE.saturating_mul(28);
 /// What is older than this happened before time passed.
 pub(super) const AGE: Duration = MINUTE.saturating_mul(3);
-/// The model's clock moves by this before every step, because due times order what is due, and in PostgreSQL no two steps have the same.
+/// The model's clock moves by this before every step, because due times order what is due, and in PostgreSQL no two
+/// steps have the same.
 const TICK: Duration = Duration::from_millis(1);
 
 /// What both stores are.
@@ -44,12 +46,12 @@ pub(super) struct Side<'a> {
     pub(super) store: &'a dyn Store,
     /// By the clock that its due times are compared with.
     pub(super) now_ms: u64,
-    place: usize,
+    index: usize,
 }
 
 impl Side<'_> {
     pub(super) fn token<'t>(&self, token: &'t Token) -> &'t str {
-        &token.0[self.place]
+        &token.0[self.index]
     }
 }
 
@@ -74,8 +76,9 @@ pub(super) struct Pair<'a> {
     pub(super) activities: Vec<(String, u64, u64)>,
     /// Time that has passed.
     pub(super) passed: Duration,
-    /// What becomes free again though it was due long ago is found by a provider within a second, but at once by one that has not claimed for leases
-    /// of such a length: so whenever something may be, there is a new era, and each has its own length.
+    /// What becomes free again though it was due long ago is found by a provider within a second, but at once by one
+    /// that has not claimed for leases of such a length: so whenever something may be, there is a new era, and each has
+    /// its own length.
     era: u64,
     /// Makes every payload different.
     count: u64,
@@ -152,8 +155,8 @@ impl<'a> Pair<'a> {
     /// Asks both.
     pub(super) async fn both<T>(&self, ask: impl AsyncFn(Side<'_>) -> T) -> [T; 2] {
         let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_millis() as u64;
-        let postgres = ask(Side { store: self.postgres(), now_ms, place: 0 }).await;
-        let memory = ask(Side { store: &self.memory, now_ms: self.memory.clock().now_ms(), place: 1 }).await;
+        let postgres = ask(Side { store: self.postgres(), now_ms, index: 0 }).await;
+        let memory = ask(Side { store: &self.memory, now_ms: self.memory.clock().now_ms(), index: 1 }).await;
         [postgres, memory]
     }
 
@@ -201,8 +204,8 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// Notes which leases have ended. What is claimed again stands at its old due time in PostgreSQL and at the end of its lease in the model,
-    /// and the contract asks for neither: the model is told to put it where it stood.
+    /// Notes which leases have ended. What is claimed again stands at its old due time in PostgreSQL and at the end of
+    /// its lease in the model, and the contract asks for neither: the model puts it back to its old due time.
     pub(super) async fn lapse(&mut self) {
         for at in self.turns.lapsing(self.passed) {
             self.turns.0[at].state = LeaseState::Lapsed;
@@ -215,7 +218,8 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// How long a lease is to last that the `who`th asks for: what one worker may not take is no sign that there is nothing for another.
+    /// How long a lease is to last that the `who`th asks for: what one worker may not take is no sign that there is
+    /// nothing for another.
     pub(super) fn lease(&self, long: bool, who: usize) -> Duration {
         let length = self.era * (OWNERS.len() as u64 + 1) + who as u64;
         (if long { LONG } else { SHORT }) + Duration::from_millis(length)

@@ -1,5 +1,6 @@
-//! What a random sequence is made of: calls as plain data, with small numbers for whom and what. Which instance, which lease and which event that
-//! is shows only when the step is taken, so that a sequence stays a sequence when it is made smaller.
+//! What a random sequence is made of: calls as plain data, with small numbers for whom and what. Which instance, which
+//! lease and which event that is shows only when the step is taken, so that a sequence stays a sequence when it is made
+//! smaller.
 
 /// Few, so that calls meet; one with a name that needs care.
 pub(super) const INSTANCES: [&str; 4] = ["a", "b", "c", "d/\"é'"];
@@ -36,7 +37,7 @@ pub(super) enum Step {
     },
     AckWork {
         lease: Pick,
-        told: Told,
+        report: Report,
     },
     Abandon {
         queue: Queue,
@@ -72,7 +73,7 @@ pub(super) enum Step {
         delayed: bool,
         uncounted: bool,
     },
-    Look(Look),
+    Query(Query),
     Remove(Remove),
 }
 
@@ -139,7 +140,7 @@ pub(super) enum Versions {
 
 /// How an activity ends.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Told {
+pub(super) enum Report {
     Nothing,
     Completed,
     Failed,
@@ -206,7 +207,7 @@ pub(super) enum Fault {
 
 /// Questions that change nothing.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Look {
+pub(super) enum Query {
     Instance { of: usize },
     Execution { of: usize, execution: u64 },
     Custom { of: usize, seen: u64 },

@@ -11,7 +11,7 @@ use super::answers::SeenTurn;
 use super::leases::{LeaseState, Token};
 use super::pair::{DELAY, LONG, PASS_LONG, PASS_SHORT, Pair, SHORT, Side, Taken, Verdict, agree};
 use super::payload::{activity, input, message, numbered, raised, started};
-use super::step::{INSTANCES, Kind, OWNERS, Pick, Queue, Route, Step, TAGS, Tags, Told, Versions};
+use super::step::{INSTANCES, Kind, OWNERS, Pick, Queue, Report, Route, Step, TAGS, Tags, Versions};
 
 /// A session that did nothing for this long is idle.
 const IDLE_SOON: Duration = Duration::from_secs(120);
@@ -26,7 +26,7 @@ impl Pair<'_> {
             Step::FetchTurn { versions, long } => self.fetch_turn(*versions, *long).await.map(drop),
             Step::AckTurn { lease, turn } => self.ack_turn(*lease, turn).await,
             Step::FetchWork { owner, tags, long } => self.fetch_work(*owner, *tags, *long).await.map(drop),
-            Step::AckWork { lease, told } => self.ack_work(*lease, *told).await,
+            Step::AckWork { lease, report } => self.ack_work(*lease, *report).await,
             Step::Abandon { queue, lease, delayed, uncounted } => {
                 self.abandon(*queue, *lease, *delayed, *uncounted).await
             }
@@ -48,12 +48,13 @@ impl Pair<'_> {
                 self.lapse().await;
                 Ok(())
             }
-            Step::Look(look) => self.look(*look).await,
+            Step::Query(query) => self.query(*query).await,
             Step::Remove(remove) => self.remove(remove).await,
         }
     }
 
-    /// A message to an instance that has not been started waits for a start, which is another test: here the start comes first.
+    /// A message to an instance that has not been started waits for a start, which is another test: here the start
+    /// comes first.
     async fn send(&mut self, to: &'static str, kind: Kind, delayed: bool) -> Verdict {
         if !self.awaited(to).await {
             self.send_one(to, Kind::Start, None).await?;
@@ -132,19 +133,19 @@ impl Pair<'_> {
         Ok(true)
     }
 
-    async fn ack_work(&mut self, lease: Pick, told: Told) -> Verdict {
+    async fn ack_work(&mut self, lease: Pick, report: Report) -> Verdict {
         let Some((token, at)) = Self::token(&self.work, &self.turns, lease) else { return Ok(()) };
         let instance = match at.map(|at| &self.work.0[at].of) {
             Some(WorkItem::ActivityExecute { instance, .. }) => instance.clone(),
             _ => INSTANCES[0].to_owned(),
         };
         // Without a receiver it would wait for a start.
-        let told = if self.awaited(&instance).await { told } else { Told::Nothing };
-        let kind = match told {
-            Told::Nothing => None,
-            Told::Completed => Some(Kind::Completed),
-            Told::Failed => Some(Kind::Failed),
-            Told::Raised => Some(Kind::Raised),
+        let report = if self.awaited(&instance).await { report } else { Report::Nothing };
+        let kind = match report {
+            Report::Nothing => None,
+            Report::Completed => Some(Kind::Completed),
+            Report::Failed => Some(Kind::Failed),
+            Report::Raised => Some(Kind::Raised),
         };
         let data = self.fresh();
         let completion = kind.map(|kind| message(kind, &instance, &data, 0));

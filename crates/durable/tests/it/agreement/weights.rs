@@ -1,15 +1,16 @@
 //! How likely which step is.
 //!
-//! The weights keep work moving, so that most sequences reach executions that end and begin anew, and leave room for what a runtime does only by
-//! mistake: tokens that are expired or of another claim, events that clash, items in the wrong queue.
+//! The weights keep work moving, so that most sequences reach executions that end and begin anew, and leave room for
+//! what a runtime does only by mistake: tokens that are expired or of another claim, events that clash, items in the
+//! wrong queue.
 
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
 use super::step::{
-    Change, Fault, INSTANCES, KEYS, Kind, Look, OWNERS, Pick, Queue, Remove, Route, SESSIONS, Step, TAGS, Tags, Told,
-    Turn, Versions, Which,
+    Change, Fault, INSTANCES, KEYS, Kind, OWNERS, Pick, Query, Queue, Remove, Report, Route, SESSIONS, Step, TAGS,
+    Tags, Turn, Versions, Which,
 };
 
 fn instance() -> impl Strategy<Value = usize> + Clone {
@@ -118,14 +119,14 @@ fn turn() -> impl Strategy<Value = Turn> {
     )
 }
 
-fn look() -> impl Strategy<Value = Look> {
+fn query() -> impl Strategy<Value = Query> {
     prop_oneof![
-        3 => instance().prop_map(|of| Look::Instance { of }),
-        2 => (instance(), 1..4_u64).prop_map(|(of, execution)| Look::Execution { of, execution }),
-        1 => (instance(), 0..3_u64).prop_map(|(of, seen)| Look::Custom { of, seen }),
-        1 => (instance(), 0..KEYS.len()).prop_map(|(of, key)| Look::Key { of, key }),
-        1 => Just(Look::Lists),
-        1 => Just(Look::Figures),
+        3 => instance().prop_map(|of| Query::Instance { of }),
+        2 => (instance(), 1..4_u64).prop_map(|(of, execution)| Query::Execution { of, execution }),
+        1 => (instance(), 0..3_u64).prop_map(|(of, seen)| Query::Custom { of, seen }),
+        1 => (instance(), 0..KEYS.len()).prop_map(|(of, key)| Query::Key { of, key }),
+        1 => Just(Query::Lists),
+        1 => Just(Query::Figures),
     ]
 }
 
@@ -153,8 +154,8 @@ pub(super) fn step() -> impl Strategy<Value = Step> {
         14 => (pick(), turn()).prop_map(|(lease, turn)| Step::AckTurn { lease, turn }),
         9 => (option::weighted(0.7, 0..OWNERS.len()), tags(), any::<bool>())
             .prop_map(|(owner, tags, long)| Step::FetchWork { owner, tags, long }),
-        6 => (pick(), prop_oneof![Just(Told::Nothing), Just(Told::Completed), Just(Told::Failed), Just(Told::Raised)])
-            .prop_map(|(lease, told)| Step::AckWork { lease, told }),
+        6 => (pick(), prop_oneof![Just(Report::Nothing), Just(Report::Completed), Just(Report::Failed), Just(Report::Raised)])
+            .prop_map(|(lease, report)| Step::AckWork { lease, report }),
         4 => given_up().prop_map(|(queue, lease, delayed, uncounted)| Step::Abandon { queue, lease, delayed, uncounted }),
         2 => (queue(), pick(), any::<bool>()).prop_map(|(queue, lease, long)| Step::Renew { queue, lease, long }),
         2 => (vec(0..OWNERS.len(), 1..3), any::<bool>(), any::<bool>())
@@ -164,7 +165,7 @@ pub(super) fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(to, earlier, events, clash)| Step::Append { to, earlier, events, clash }),
         3 => any::<bool>().prop_map(|long| Step::Pass { long }),
         2 => given_up().prop_map(|(queue, lease, delayed, uncounted)| Step::Lapse { queue, lease, delayed, uncounted }),
-        5 => look().prop_map(Step::Look),
+        5 => query().prop_map(Step::Query),
         2 => remove().prop_map(Step::Remove),
     ]
 }

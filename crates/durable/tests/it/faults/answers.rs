@@ -55,8 +55,8 @@ impl Way {
     }
 }
 
-/// A turn whose ack is cut off happens once: its events, its activity, its message. The runtime gets no error, and a second ack of
-/// the same token is refused for good.
+/// A turn whose ack is cut off happens once: its events, its activity, its message. The runtime gets no error, and a
+/// second ack of the same token is refused for good.
 /// An input that the events carry is the marker at which the proxy cuts, on either side of the commit.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_turn_happens_once_however_its_connection_breaks() {
@@ -67,7 +67,7 @@ async fn a_turn_happens_once_however_its_connection_breaks() {
         let (_, token, _) = fetch(&way.provider, LEASE).await;
         let done = Done {
             work: vec![activity(&instance, 2)],
-            messages: vec![raised("somebody else", "hello")],
+            messages: vec![raised("another", "hello")],
             ..Done::first(&instance, "needle")
         };
         let cut = way.cut(side, "needle");
@@ -84,7 +84,8 @@ async fn a_turn_happens_once_however_its_connection_breaks() {
     }
 }
 
-/// An activity whose ack is cut off ends once: its instance gets one message, the runtime gets no error, and a second ack is rejected.
+/// An activity whose ack is cut off ends once: its instance gets one message, the runtime gets no error, and a second
+/// ack is rejected.
 /// The result is the marker at which the proxy cuts.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_activity_ends_once_however_its_connection_breaks() {
@@ -92,11 +93,11 @@ async fn an_activity_ends_once_however_its_connection_breaks() {
     for (round, side) in (1..).zip(SIDES) {
         send_work(&way.provider, activity("i", round as u64)).await;
         let (_, token, _) = fetch_work(&way.provider, LEASE).await;
-        let told = || Some(completion("i", round as u64, "needle"));
+        let completed = || Some(completion("i", round as u64, "needle"));
         let cut = way.cut(side, "needle");
-        way.provider.ack_work_item(&token, told()).await.expect("no error for the runtime");
+        way.provider.ack_work_item(&token, completed()).await.expect("no error for the runtime");
         cut.happened().await;
-        let again = way.provider.ack_work_item(&token, told()).await.expect_err("a token is good for one ack");
+        let again = way.provider.ack_work_item(&token, completed()).await.expect_err("a token is good for one ack");
         assert!(!again.is_retryable(), "{side:?}: {again}");
         assert_eq!(way.count("worker_queue").await, 0, "{side:?}");
         assert_eq!(way.count("orchestrator_queue").await, round, "{side:?}");
@@ -106,7 +107,7 @@ async fn an_activity_ends_once_however_its_connection_breaks() {
 /// A message and an activity whose sending is cut off are sent once.
 /// What they carry is the marker at which the proxy cuts.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_sent_arrives_once_however_its_connection_breaks() {
+async fn sent_work_arrives_once_however_its_connection_breaks() {
     let way = Way::new().await;
     for (round, side) in (1..).zip(SIDES) {
         let cut = way.cut(side, "needle");
@@ -131,7 +132,7 @@ async fn a_removal_never_claims_to_have_removed_nothing() {
         go_on(&way.provider, "needle").await;
         let keep_one = || PruneOptions { keep_last: Some(1), ..PruneOptions::default() };
         let cut = way.cut(side, "needle");
-        let error = way.provider.prune_executions("needle", keep_one()).await.expect_err("nobody knows");
+        let error = way.provider.prune_executions("needle", keep_one()).await.expect_err("an unknown outcome");
         cut.happened().await;
         assert!(error.is_retryable() && error.message.contains("unknown"), "{side:?}: {error}");
         let pruned = way.provider.prune_executions("needle", keep_one()).await.expect("pruned");
@@ -140,7 +141,7 @@ async fn a_removal_never_claims_to_have_removed_nothing() {
 
         let delete = async || way.provider.delete_instances_atomic(&["needle".to_owned()], true).await;
         let cut = way.cut(side, "needle");
-        let error = delete().await.expect_err("nobody knows");
+        let error = delete().await.expect_err("an unknown outcome");
         cut.happened().await;
         assert!(error.is_retryable() && error.message.contains("unknown"), "{side:?}: {error}");
         assert_eq!(delete().await.expect("deleted").instances_deleted, left, "{side:?}");
@@ -182,8 +183,8 @@ async fn a_claim_whose_answer_was_lost_comes_back_with_the_end_of_its_lease() {
 }
 
 /// A whole runtime whose connections break around its writes completes everything, and executes nothing twice.
-/// Starts and first turns are markers for cuts on alternating sides of the commit. Leases are long, so that nothing lost would come
-/// back in time.
+/// Starts and first turns are markers for cuts on alternating sides of the commit. Leases are long, so that nothing
+/// lost would come back in time.
 #[tokio::test(flavor = "multi_thread")]
 async fn orchestrations_complete_although_connections_break_around_their_commits() {
     const ORCHESTRATIONS: usize = 20;

@@ -31,9 +31,10 @@ fn hours_off(event: &Event) -> i64 {
     (event.timestamp_ms as i64 / 1_000 - now + HOUR / 2).div_euclid(HOUR)
 }
 
-/// Two processes whose clocks are two hours apart work on the same orchestrations: timers fire on time, and results are right.
-/// This test starts itself twice more, an hour ahead and an hour behind; both run a runtime, and events show by their time stamps
-/// who took which turn. Here nothing is worked on.
+/// Two processes whose clocks are two hours apart work on the same orchestrations: timers fire on time, and results are
+/// right.
+/// This test starts itself twice more, an hour fast and an hour slow; both run a runtime, and events show by their time
+/// stamps who took which turn. Here nothing is worked on.
 #[tokio::test(flavor = "multi_thread")]
 async fn timers_are_on_time_between_processes_whose_clocks_disagree() {
     const ME: &str = "clocks::timers_are_on_time_between_processes_whose_clocks_disagree";
@@ -54,7 +55,7 @@ async fn timers_are_on_time_between_processes_whose_clocks_disagree() {
     }
     let Some(clock) = WrongClock::compile().await else { return };
     let Fixture { db, provider } = Fixture::new().await;
-    let processes = [HOUR, -HOUR].map(|ahead| Process::start(&db, ME, &clock.ahead(ahead)));
+    let processes = [HOUR, -HOUR].map(|shift| Process::start(&db, ME, &clock.shifted_by(shift)));
     for process in &processes {
         assert_eq!(process.said(0).await, "ready");
     }
@@ -92,7 +93,7 @@ async fn sleep_and_work(ctx: OrchestrationContext, input: String) -> Result<Stri
 }
 
 /// A lease that a process with a wrong clock was given ends by the database's clock.
-/// This test starts itself as another process, an hour behind and an hour ahead, which claims and is killed.
+/// This test starts itself as another process, an hour slow and an hour fast, which claims and is killed.
 #[tokio::test(flavor = "multi_thread")]
 async fn leases_end_on_time_whatever_the_clock_of_their_holder() {
     const ME: &str = "clocks::leases_end_on_time_whatever_the_clock_of_their_holder";
@@ -103,10 +104,10 @@ async fn leases_end_on_time_whatever_the_clock_of_their_holder() {
     }
     let Some(clock) = WrongClock::compile().await else { return };
     let Fixture { db, provider } = Fixture::new().await;
-    for ahead in [HOUR, -HOUR] {
-        let instance = format!("held {ahead}");
+    for shift in [HOUR, -HOUR] {
+        let instance = format!("held {shift}");
         send(&provider, start(&instance, "")).await;
-        let other = Process::start(&db, ME, &clock.ahead(ahead));
+        let other = Process::start(&db, ME, &clock.shifted_by(shift));
         assert_eq!(other.said(0).await, instance);
         let claimed = Instant::now();
         other.kill().await;
@@ -117,9 +118,9 @@ async fn leases_end_on_time_whatever_the_clock_of_their_holder() {
     }
 }
 
-/// A timer's time is the clock of its sender, and means a duration from its sending on: one that has passed is due at once, one
-/// that lies ahead is due after the difference, whatever the database's clock says.
-/// Timers are sent that are due two hours ago and in a moment.
+/// A timer's time is measured by its sender's clock, and means a duration from its sending: a time that has passed is
+/// due at once, a later one is due after the difference, whatever the database's clock says.
+/// Timers are sent that were due two hours ago, or are due soon.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_timers_time_is_a_duration_from_its_sending() {
     let Fixture { db: _db, provider } = Fixture::new().await;
@@ -138,6 +139,6 @@ async fn a_timers_time_is_a_duration_from_its_sending() {
     };
     let passed = fire(2, -2 * HOUR * 1_000).await;
     assert!(passed < DELAY, "{passed:?} after it was due");
-    let ahead = fire(3, DELAY.as_millis() as i64).await;
-    assert!(ahead + Duration::from_millis(200) > DELAY && ahead < DELAY * 6, "{ahead:?} instead of {DELAY:?}");
+    let late = fire(3, DELAY.as_millis() as i64).await;
+    assert!(late + Duration::from_millis(200) > DELAY && late < DELAY * 6, "{late:?} instead of {DELAY:?}");
 }

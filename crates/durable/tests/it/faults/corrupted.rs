@@ -65,8 +65,8 @@ async fn other_is_well(provider: &PostgresProvider) {
     assert_eq!(given(provider, "other").await, Ok(whole));
 }
 
-/// A row made unreadable in place, with the same ids and the same count, is noticed by readers and by turns although the provider
-/// remembers what it was; and the error does not repeat what the row holds.
+/// A row made unreadable in place, with the same ids and the same count, is noticed by readers and by turns although
+/// the provider remembers what it was; and the error does not repeat what the row holds.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_row_made_unreadable_in_place_is_noticed() {
     let Fixture { db, provider } = Fixture::new().await;
@@ -124,7 +124,7 @@ async fn a_truncated_history_is_noticed() {
 /// An instance that was deleted and made again does not use the cached history of the old one.
 /// Another provider deletes it and begins it anew, with as many events.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_instance_made_again_is_not_the_remembered_one() {
+async fn a_recreated_instance_does_not_use_the_old_cache() {
     let Fixture { db, provider } = Fixture::new().await;
     remembered(&provider).await;
     let elsewhere = crate::fixture::provider(&db, reveille_durable::LongPollConfig::enabled()).await;

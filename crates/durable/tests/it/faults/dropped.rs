@@ -1,4 +1,4 @@
-//! Fetches that are dropped at any moment: whatever was taken for them goes to the next at once, and is not counted.
+//! Fetches that are dropped at any time: the work claimed for them is available at once, and is not charged.
 
 use std::collections::HashSet;
 use std::future::poll_fn;
@@ -35,8 +35,8 @@ async fn polled<T>(future: impl Future<Output = T>, times: usize) -> Option<T> {
     .await
 }
 
-/// A fetch of a turn dropped at its first await, its second, and so on to its last: the turn comes to the next fetch at once, as its
-/// first attempt.
+/// A fetch of a turn dropped at its first await, its second, and so on to its last: the turn comes to the next fetch at
+/// once, as its first attempt.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_turn_of_a_dropped_fetch_is_available_at_once() {
     let Fixture { db: _db, provider } = Fixture::new().await;
@@ -84,7 +84,7 @@ async fn an_activity_of_a_dropped_fetch_is_available_at_once() {
     panic!("a fetch took more than {POLLS_MAX} polls");
 }
 
-/// Fetches that give up at random moments while work arrives lose nothing, and charge nothing.
+/// Fetches that are dropped at random times while work arrives lose nothing, and charge nothing.
 async fn give_up_at_random<F>(provider: PostgresProvider, count: usize, take: fn(PostgresProvider, Duration) -> F)
 where
     F: Future<Output = Option<String>> + Send + 'static,

@@ -11,7 +11,8 @@ use super::{SHORT_LEASE, connected, four_each, options};
 /// Orchestrations that run at once.
 const ORCHESTRATIONS: usize = 20;
 
-/// An application that takes all connections of the pool it shares with the provider delays orchestrations and fails none.
+/// An application that takes all connections of the pool it shares with the provider delays orchestrations and fails
+/// none.
 /// It takes them in the middle of the work, for longer than a lease.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pool_exhausted_by_the_application_fails_nothing() {
@@ -42,7 +43,8 @@ async fn a_pool_exhausted_by_the_application_fails_nothing() {
     load.stop().await;
 }
 
-/// A runtime of eight dispatchers completes its work with any number of connections: no task waits for one while holding one.
+/// A runtime of eight dispatchers completes its work with any number of connections: no task waits for one while
+/// holding one.
 async fn completes_with(max_connections: u32) {
     let db = TestDb::new().await;
     let pool = reveille_pg::Options::default().max_connections(max_connections);
@@ -78,8 +80,8 @@ async fn work_is_done_with_fifty_connections() {
 }
 
 /// A schema whose name needs quoting is like any other: tables, functions, triggers, and channels between processes.
-/// A runtime works there; orchestrations are started by and waited for in a provider that shares nothing with it, and one is started
-/// in a transaction.
+/// A runtime works there; orchestrations are started by and waited for in a provider that shares nothing with it, and
+/// one is started in a transaction.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_schema_may_be_called_anything() {
     let db = TestDb::with_odd_name().await;

@@ -7,8 +7,10 @@ use reveille_pg::testing::{TestDb, eventually};
 use super::{LEASE, options};
 use crate::calls::{Done, ack, fetch, send, start};
 
-/// An ack while the disk is full gives the runtime no error, which would fail the workflow: it goes on until there is room, and happens once.
-/// A trigger raises the server's error for whatever is written into the history; it is dropped when the server counts as short for long, which no further attempt waits for.
+/// An ack while the disk is full gives the runtime no error, which would fail the workflow: it goes on until there is
+/// room, and happens once.
+/// A trigger raises the server's error for whatever is written into the history; it is dropped when the server counts
+/// as short for long, which no further attempt waits for.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_ack_waits_for_room_on_a_full_disk() {
     let db = TestDb::new().await;

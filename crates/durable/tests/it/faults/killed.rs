@@ -1,4 +1,4 @@
-//! A process that dies with work in its hands: another takes it over when the lease has ended.
+//! A process that dies while it holds work: another one takes it over when the lease has ended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,16 +16,16 @@ use crate::calls::{Done, ack, activity, completion, fetch, fetch_work, identity,
 use crate::consistency;
 use crate::fixture::Fixture;
 
-/// How much earlier than by this process's count a lease may end: it began when the other process's claim was committed, which was
-/// known here a little later.
+/// How much earlier than by this process's count a lease may end: it began when the other process's claim was
+/// committed, which was known here a little later.
 const EARLY: Duration = Duration::from_millis(500);
 
-/// A turn and an activity of a process that was killed between claim and ack come to another one when their leases have ended, and
-/// not before; and the dead process's tokens are worth nothing from then on.
-/// This test starts itself as another process, which claims, says its tokens, and is killed.
+/// A turn and an activity of a process that was killed between claim and ack are available to another one when their
+/// leases have ended, and not before; the dead process's tokens are invalid from then on.
+/// This test starts itself as another process, which claims, prints its tokens, and is killed.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_killed_process_had_claimed_comes_back_when_its_lease_ends() {
-    const ME: &str = "killed::what_a_killed_process_had_claimed_comes_back_when_its_lease_ends";
+async fn claims_of_a_killed_process_are_available_when_their_leases_end() {
+    const ME: &str = "killed::claims_of_a_killed_process_are_available_when_their_leases_end";
     if let Some(child) = child().await {
         let (item, turn, _) = fetch(&child.provider, SHORT_LEASE).await;
         let (work, token, _) = fetch_work(&child.provider, SHORT_LEASE).await;
@@ -59,7 +59,7 @@ async fn what_a_killed_process_had_claimed_comes_back_when_its_lease_ends() {
 }
 
 /// An orchestration whose activity died with its process completes in another one.
-/// Another process executes the activity, says so, and is killed; here the same activity ends.
+/// Another process starts the activity, reports that, and is killed; here the same activity ends.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_orchestration_outlives_the_process_that_worked_on_it() {
     const ME: &str = "killed::an_orchestration_outlives_the_process_that_worked_on_it";

@@ -1,4 +1,4 @@
-//! Acks and leases: an ack is right, or refused for good, and never something to try again.
+//! Acks and leases: an ack succeeds or is rejected permanently; it never asks for a retry.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use super::{LEASE, SHORT_LEASE, options};
 use crate::calls::{Done, ack, activity, completion, fetch, fetch_work, send, send_work, start};
 use crate::fixture::Fixture;
 
-/// Two providers on one schema that have nothing in common in memory.
+/// Two providers on one schema without shared memory.
 async fn two() -> (TestDb, PostgresProvider, PostgresProvider, Proxy) {
     let Fixture { db, provider } = Fixture::new().await;
-    // Another address makes it another database to everything that is kept once per database.
+    // Another address makes it another database for objects that exist once per database.
     let proxy = Proxy::start(&db).await;
     let elsewhere = PostgresProvider::connect(proxy.url(), options(db.schema())).await.expect("a provider");
     (db, provider, elsewhere, proxy)
@@ -36,7 +36,8 @@ async fn ack_work(provider: &PostgresProvider, token: &str) -> Result<(), Provid
     provider.ack_work_item(token, Some(completion("work", 1, ""))).await
 }
 
-/// Of many acks of one token at once, one succeeds and the others are refused for good, whichever process they come from.
+/// Of many concurrent acks of one token, one succeeds and the others are rejected permanently, whichever process they
+/// come from.
 /// Twenty of each kind, half of them through a provider that shares nothing with the other.
 #[tokio::test(flavor = "multi_thread")]
 async fn of_concurrent_acks_of_one_token_exactly_one_succeeds() {
@@ -58,11 +59,11 @@ async fn of_concurrent_acks_of_one_token_exactly_one_succeeds() {
     }
 }
 
-/// An ack that comes after its lease has ended is refused for good and changes nothing, although the work was not claimed again yet; and
-/// so is one after another claim.
+/// An ack that comes after its lease has ended is rejected permanently and changes nothing, although the work was not
+/// claimed again yet; and so is one after another claim.
 /// Leases of half a second, never renewed.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_ack_after_its_lease_is_refused_for_good() {
+async fn an_ack_after_its_lease_is_rejected_permanently() {
     const LEASED: Duration = Duration::from_millis(500);
     let Fixture { db: _db, provider } = Fixture::new().await;
     let (turn, work) = leased(&provider, LEASED).await;
@@ -75,14 +76,15 @@ async fn an_ack_after_its_lease_is_refused_for_good() {
         (fetch(&provider, LEASE).await, fetch_work(&provider, LEASE).await);
     assert_eq!((turns, works), (2, 2), "nothing was changed, and it is the second attempt");
     for error in [ack_turn(&provider, &turn).await, ack_work(&provider, &work).await] {
-        let error = error.expect_err("it is somebody else's");
+        let error = error.expect_err("another worker holds it");
         assert!(!error.is_retryable(), "{error}");
     }
     ack_turn(&provider, &new_turn).await.expect("the right token");
     ack_work(&provider, &new_work).await.expect("the right token");
 }
 
-/// A lease that is renewed in time lasts, to the millisecond asked for and not to whole seconds; one that has ended cannot be renewed.
+/// A lease that is renewed in time lasts, to the millisecond asked for and not to whole seconds; one that has ended
+/// cannot be renewed.
 /// Renewed three times for less than a second each, across twice the first lease.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_lasts_as_long_as_it_is_renewed_for() {
@@ -101,10 +103,10 @@ async fn a_lease_lasts_as_long_as_it_is_renewed_for() {
     provider.renew_work_item_lock(&work, STEP).await.expect_err("it has ended");
 }
 
-/// Acks while the database is away wait for it and succeed: an error would fail the user's orchestration.
+/// Acks while the database is unavailable wait for it and succeed: an error would fail the user's orchestration.
 /// A proxy refuses all connections for a while that is shorter than the lease.
 #[tokio::test(flavor = "multi_thread")]
-async fn acks_wait_for_a_database_that_is_away() {
+async fn acks_wait_for_an_unavailable_database() {
     let (_db, _here, elsewhere, proxy) = two().await;
     let (turn, work) = leased(&elsewhere, LEASE).await;
     proxy.set(Mode::Refuse).await;
@@ -118,11 +120,11 @@ async fn acks_wait_for_a_database_that_is_away() {
     work.expect("acked, if late");
 }
 
-/// Acks while the database stays away give up when their leases have surely ended, with an error that forbids to try again: whatever
-/// the runtime does with the token then is refused as well.
-/// A proxy refuses all connections for good.
+/// Acks while the database stays unavailable end when their leases have certainly ended, with a permanent error: every
+/// later call with the token is rejected as well.
+/// A proxy refuses all connections until the end.
 #[tokio::test(flavor = "multi_thread")]
-async fn acks_of_a_database_that_stays_away_are_refused_for_good() {
+async fn acks_without_a_database_are_rejected_after_their_lease() {
     let (_db, here, elsewhere, proxy) = two().await;
     let (turn, work) = leased(&elsewhere, SHORT_LEASE).await;
     proxy.set(Mode::Refuse).await;

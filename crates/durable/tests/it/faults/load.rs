@@ -1,4 +1,4 @@
-//! Orchestrations to be disturbed, and what must hold of them afterwards.
+//! Orchestrations as a load during faults, and their invariants afterwards.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use reveille_durable::PostgresProvider;
 use super::{PATIENCE, eventually, four_each};
 use crate::consistency;
 
-/// Activities side by side, and then one after the other.
+/// Concurrent activities, and then sequential ones.
 const FAN_OUT: usize = 3;
 const STEPS: usize = 2;
 /// Activities of one orchestration.
@@ -51,7 +51,7 @@ impl Load {
         Client::new(Arc::new(self.provider.clone()))
     }
 
-    /// Starts an orchestration that counts from `number`; answers its instance.
+    /// Starts an orchestration that counts from `number`; returns its instance.
     pub(super) async fn begin(&self, number: usize) -> String {
         let instance = format!("count-{number}");
         self.client().start_orchestration(&instance, "Count", number.to_string()).await.expect("started, if late");
@@ -96,7 +96,7 @@ impl Load {
         }
     }
 
-    /// Stops when nothing is left in a queue. Nothing may be: whatever was sent twice or not taken would be.
+    /// Waits until the queues are empty: duplicated or unclaimed work would be left in them.
     pub(super) async fn stop(self) {
         eventually("the queues are empty", async || {
             let depths = self.provider.get_queue_depths().await.expect("an answer");

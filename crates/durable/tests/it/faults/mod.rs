@@ -1,19 +1,20 @@
-//! What goes wrong in earnest, made to happen: the server crashes, connections are cut at the worst moment, processes die, rows are
-//! corrupted or held by others. Whatever happens, an orchestration goes on where it was; it fails by its own code, never by the fault.
+//! Real faults: the server crashes, connections are cut at the worst moment, processes die, rows are
+//! corrupted or held by others. Whatever happens, an orchestration goes on where it was; it fails by its own code,
+//! never by the fault.
 
 mod answers;
-mod away;
 mod clocks;
 mod corrupted;
 mod dropped;
 mod exhausted;
 mod full;
-mod held;
 mod killed;
 mod leases;
 mod load;
+mod locked;
 mod process;
 mod texts;
+mod unavailable;
 mod unreadable;
 
 use std::time::Duration;
@@ -24,9 +25,10 @@ use reveille_pg::Schema;
 
 use crate::fixture::{PATIENCE, eventually};
 
-/// The lease of what should not come back by itself: far beyond [`PATIENCE`], so that nothing in time can have come by the end of one.
+/// The lease of work that should not be redelivered: far beyond [`PATIENCE`], so that nothing in time can have come by
+/// the end of one.
 const LEASE: Duration = Duration::from_secs(120);
-/// The lease of what should: a claim that was committed and never answered comes back with its end.
+/// The lease of work that should be: a claim without a response is redelivered when it ends.
 const SHORT_LEASE: Duration = Duration::from_secs(2);
 
 /// Long polling in a schema.

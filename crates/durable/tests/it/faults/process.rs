@@ -1,6 +1,6 @@
-//! A test in two processes: it starts itself once more, and the other one knows by its environment which part it plays.
+//! A test in two processes: it starts itself again, and the environment of the second process says which role it has.
 //!
-//! A process of its own can be killed, and has a clock of its own; a program that exists only for that would be one more to build.
+//! A separate process can be killed, and has its own clock; a program for that purpose would be one more to build.
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -19,7 +19,7 @@ use super::{PATIENCE, options};
 /// Where the other process finds the database. The URL holds a password: it goes where other users do not see it.
 const URL: &str = "REVEILLE_TEST_CHILD_URL";
 const SCHEMA: &str = "REVEILLE_TEST_CHILD_SCHEMA";
-/// What begins a line that is meant for the first process; the rest is the test runner's talk.
+/// What begins a line that is meant for the first process; other lines are the test runner's.
 const MARK: &str = "said: ";
 
 /// The other process, seen from within.
@@ -35,7 +35,7 @@ pub(super) async fn child() -> Option<Role> {
 }
 
 impl Role {
-    /// Says a line to the first process.
+    /// Prints a line for the first process.
     pub(super) fn say(&self, line: &str) {
         let mut out = std::io::stdout().lock();
         // A new line first: the runner may be in the middle of one.

@@ -1,4 +1,4 @@
-//! Text of any kind and size: what goes in comes out.
+//! Text of any kind and size is returned unchanged.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::{PATIENCE, connected, four_each, options};
 use crate::consistency;
 use crate::fixture::Fixture;
 
-/// What an orchestration has to do with text: its own words, which end up in every column there is.
+/// Everywhere that an orchestration can have text: together they fill every column with text.
 #[derive(Clone)]
 struct Words {
     instance: String,
@@ -43,8 +43,8 @@ impl Words {
     }
 }
 
-/// A runtime with an orchestration that carries its input through everything that stores text: activities, a session, a tag, a
-/// child, an event, a queue, keys and values, its custom status and its output.
+/// A runtime with an orchestration that carries its input through everything that stores text: activities, a session, a
+/// tag, a child, an event, a queue, keys and values, its custom status and its output.
 async fn runtime(provider: &PostgresProvider, words: Words) -> Arc<Runtime> {
     let options = RuntimeOptions { worker_tag_filter: TagFilter::default_and([words.tag.as_str()]), ..four_each() };
     let activities = ActivityRegistry::builder()
@@ -81,7 +81,7 @@ async fn runtime(provider: &PostgresProvider, words: Words) -> Arc<Runtime> {
     Runtime::start_with_options(Arc::new(provider.clone()), activities.build(), orchestrations.build(), options).await
 }
 
-/// Runs it with `text` and looks at everything that can be read back, from another process's view as well.
+/// Runs it with `text` and reads everything back, from another process's view as well.
 async fn carries(words: Words, text: &str) {
     let Fixture { db, provider } = Fixture::new().await;
     let proxy = Proxy::start(&db).await;
@@ -126,8 +126,8 @@ async fn carries(words: Words, text: &str) {
     assert!(client.list_all_instances().await.expect("the list").is_empty());
 }
 
-/// U+0000, which PostgreSQL cannot hold, survives wherever a user can put it: ids, sessions, tags, names of events and queues, keys,
-/// values, statuses, inputs and outputs. So does the character it is escaped with.
+/// U+0000, which PostgreSQL cannot hold, survives wherever a user can put it: ids, sessions, tags, names of events and
+/// queues, keys, values, statuses, inputs and outputs. So does the character it is escaped with.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_zero_character_survives_everywhere() {
     carries(Words::of("a\0b\0\0c\u{1}0\u{1}"), "\0 in \"the\" \\u0000 middle \u{1}0\0").await;
@@ -142,7 +142,8 @@ async fn an_instance_may_be_called_anything() {
     carries(Words { instance: long.clone(), child: format!("{long}/2"), ..Words::of(odd) }, odd).await;
 }
 
-/// Payloads of ten megabytes go through: into an orchestration, an activity and a child, out of them, and in by an event.
+/// Payloads of ten megabytes go through: into an orchestration, an activity and a child, out of them, and in by an
+/// event.
 /// Text that does not compress, so that it is as large for the server as it is here.
 #[tokio::test(flavor = "multi_thread")]
 async fn payloads_of_ten_megabytes_go_through() {
@@ -154,10 +155,10 @@ async fn payloads_of_ten_megabytes_go_through() {
         ActivityRegistry::builder().register("Echo", |_: ActivityContext, input: String| async move { Ok(input) });
     let orchestrations =
         OrchestrationRegistry::builder().register("Large", |ctx: OrchestrationContext, input: String| async move {
-            let echo = ctx.schedule_activity("Echo", input).await?;
+            let returned = ctx.schedule_activity("Echo", input).await?;
             ctx.set_custom_status("waiting");
             let event = ctx.schedule_wait("event").await;
-            if echo == event { Ok(echo) } else { Err("another text".to_owned()) }
+            if returned == event { Ok(returned) } else { Err("another text".to_owned()) }
         });
     let runtime = Runtime::start_with_options(
         Arc::new(provider.clone()),

@@ -1,4 +1,4 @@
-//! Undecodable rows at the head of a queue: the rows after them are served all the same.
+//! Undecodable rows at the head of a queue: the rows after them are still served.
 
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ use super::{PATIENCE, eventually, four_each};
 use crate::consistency;
 use crate::fixture::Fixture;
 
-/// What is no work item: no JSON, JSON of another kind, an item with other fields, nothing at all.
+/// Texts that are no work item: no JSON, other JSON, an item with other fields, an empty text.
 const GARBAGE: [&str; 5] = ["not json", "{\"Unheard\": {}}", "{\"ActivityExecute\": {\"id\": \"x\"}}", "[]", ""];
-/// Orchestrations that go on beside it.
+/// Other orchestrations that continue.
 const ORCHESTRATIONS: usize = 10;
 
 /// Puts garbage for an instance in front of everything in a queue: it has been due for an hour.
@@ -32,7 +32,7 @@ async fn left(db: &TestDb, queue: &str) -> i64 {
     sqlx::query_scalar(&sql).fetch_one(db.database().pool()).await.expect("count")
 }
 
-/// Activities that cannot be read are dropped, and those behind them executed.
+/// Activities that cannot be read are dropped, and those after them executed.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_undecodable_activity_does_not_block_the_queue() {
     let Fixture { db, provider } = Fixture::new().await;
@@ -47,12 +47,13 @@ async fn an_undecodable_activity_does_not_block_the_queue() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_undecodable_message_to_a_missing_instance_does_not_block_the_queue() {
     let Fixture { db, provider } = Fixture::new().await;
-    spoil(&db, "orchestrator_queue", "", "", "nobody").await;
+    spoil(&db, "orchestrator_queue", "", "", "unknown").await;
     let load = Load::start(&provider).await;
     load.complete(ORCHESTRATIONS).await;
 }
 
-/// Messages that cannot be read go with the next turn of their instance, which goes on as if they had never come; so do others.
+/// Unreadable messages are removed with the next turn of their instance, which continues as if they had never come; so
+/// do other instances.
 /// An orchestration waits for an event; garbage comes before it.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unreadable_message_does_not_stall_its_instance() {

@@ -55,7 +55,7 @@ impl Captured {
 }
 
 /// Where a span's entry is.
-struct Place(usize);
+struct Index(usize);
 
 struct Collect<'a>(&'a mut Fields);
 
@@ -75,15 +75,15 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Captured {
         attributes.record(&mut Collect(&mut fields));
         let about = attributes.metadata();
         let entry = Entry { target: about.target(), level: *about.level(), name: about.name(), is_span: true, fields };
-        let place = self.push(entry);
-        context.span(id).expect("it was just made").extensions_mut().insert(Place(place));
+        let index = self.push(entry);
+        context.span(id).expect("it was just made").extensions_mut().insert(Index(index));
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
         let span = context.span(id).expect("it is open");
-        let place = span.extensions().get::<Place>().map(|place| place.0);
-        if let Some(place) = place {
-            values.record(&mut Collect(&mut self.0.lock().expect("no panic")[place].fields));
+        let index = span.extensions().get::<Index>().map(|index| index.0);
+        if let Some(index) = index {
+            values.record(&mut Collect(&mut self.0.lock().expect("no panic")[index].fields));
         }
     }
 

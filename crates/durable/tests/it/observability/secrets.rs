@@ -1,7 +1,7 @@
 //! Logs, spans, metrics and errors contain no user data and no secrets: no payload, no URL, no password.
 //!
-//! Everything that a program could print of ours is gathered: the log at every level, the keys of all metrics, the texts of errors. What duroxide
-//! itself logs is its own affair.
+//! The test collects everything of this library that a program could print: the log at every level, the keys of all
+//! metrics, the texts of errors. duroxide's own logs are not covered.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,9 +30,9 @@ async fn secretive(ctx: OrchestrationContext, input: String) -> Result<String, S
     let answer = ctx.schedule_activity("Whisper", input).await?;
     let failure = ctx.schedule_activity("Fail", SECRET).await.err().unwrap_or_default();
     // In one turn: a client that sees the status may raise the event.
-    let told = ctx.schedule_wait("told");
+    let event = ctx.schedule_wait("answered");
     ctx.set_custom_status(format!("status {SECRET}"));
-    let data = told.await;
+    let data = event.await;
     Ok(format!("{answer} {failure} {data}"))
 }
 
@@ -53,7 +53,7 @@ async fn run(provider: &PostgresProvider) {
     provider.start_orchestration_in(&mut transaction, INSTANCE, "Secretive", None, SECRET).await.expect("started");
     transaction.commit().await.expect("commit");
     provider.wait_for_status_change(INSTANCE, 0, PATIENCE).await.expect("an answer").expect("it has begun");
-    Client::new(Arc::new(provider.clone())).raise_event(INSTANCE, "told", SECRET).await.expect("raised");
+    Client::new(Arc::new(provider.clone())).raise_event(INSTANCE, "answered", SECRET).await.expect("raised");
     let ended = provider.wait_for_completion(INSTANCE, PATIENCE).await.expect("an answer");
     assert!(
         matches!(&ended, Some(OrchestrationStatus::Completed { output, .. }) if output.matches(SECRET).count() == 3),
@@ -63,7 +63,7 @@ async fn run(provider: &PostgresProvider) {
 }
 
 fn raised(data: &str) -> WorkItem {
-    WorkItem::ExternalRaised { instance: INSTANCE.to_owned(), name: "told".to_owned(), data: data.to_owned() }
+    WorkItem::ExternalRaised { instance: INSTANCE.to_owned(), name: "answered".to_owned(), data: data.to_owned() }
 }
 
 /// What cannot be written and what cannot be read: PostgreSQL names the row in its errors, a parser the value.
@@ -76,7 +76,8 @@ async fn refused_and_unreadable(db: &TestDb, provider: &PostgresProvider) -> Vec
     execute("alter table {schema}.orchestrator_queue add constraint refuses check (work_item !~ 'refuse')").await;
     let refused = provider.enqueue_for_orchestrator(raised(&format!("refuse {SECRET}")), None).await;
     let mut transaction = provider.pool().begin().await.expect("begin");
-    let refused_too = provider.raise_event_in(&mut transaction, INSTANCE, "told", &format!("refuse {SECRET}")).await;
+    let refused_too =
+        provider.raise_event_in(&mut transaction, INSTANCE, "answered", &format!("refuse {SECRET}")).await;
     transaction.rollback().await.expect("roll back");
 
     let message = unreadable("ExternalRaised");
@@ -106,7 +107,7 @@ async fn refused_and_unreadable(db: &TestDb, provider: &PostgresProvider) -> Vec
     ]
 }
 
-/// A server that goes away, one that does not know the password, and addresses that are none.
+/// An unavailable server, a wrong password, and invalid addresses.
 async fn unreachable(db: &TestDb, password: &str) -> Vec<String> {
     let proxy = Proxy::start(db).await;
     let provider = behind(&proxy, db).await;
@@ -119,7 +120,7 @@ async fn unreachable(db: &TestDb, password: &str) -> Vec<String> {
     for url in
         [unknown.as_str(), &format!("postgres://u:{WRONG}@host:port/d"), &format!("postgres://u:{WRONG}@/?x={WRONG}")]
     {
-        let error = PostgresProvider::new(url).await.expect_err("nobody answers");
+        let error = PostgresProvider::new(url).await.expect_err("no server");
         said.extend([error.to_string(), format!("{error:?}"), reveille_pg::causes(&error)]);
     }
     let pool = reveille_pg::Options::default().listen_url(unknown);
@@ -133,7 +134,8 @@ fn password(url: &str) -> &str {
     login.split_once(':').expect("a password").1
 }
 
-/// Secrets in every payload and in the URL are in nothing that a program could print of ours, whatever goes wrong.
+/// Secrets in every payload and in the URL are in nothing of this library that a program could print, whatever goes
+/// wrong.
 /// Runs an orchestration, makes every kind of failure, and searches the log at level TRACE, the metrics and the errors.
 #[tokio::test]
 async fn user_data_and_secrets_are_never_logged() {

@@ -1,7 +1,8 @@
 //! Transactions that lock several rows do so in one order, so that two never wait for each other.
 //!
-//! One side is a transaction that takes what the other wants, in the order of an ack or a write batch, and stops half-way until the other waits. In a
-//! wrong order the server ends one of them. The other side is sent as it is: the provider would hide its end by sending it again.
+//! One side is a transaction that takes what the other wants, in the order of an ack or a write batch, and stops
+//! half-way until the other waits. In a wrong order the server ends one of them. The other side is sent as it is: the
+//! provider would hide its end by sending it again.
 
 use reveille_pg::testing::TestDb;
 use tokio::task::JoinHandle;
@@ -58,7 +59,7 @@ async fn old_sessions_are_removed_without_waiting() {
     let mut ack = Side::begin(&db).await;
     ack.run(&db, "select from {schema}.sessions where session_id = 'a' for update").await;
     let cleaning = number(&db, include_str!("../../../db/statements/clean_sessions.sql"));
-    assert_eq!(timeout(SOON, cleaning).await.expect("it waits for nobody"), 1);
+    assert_eq!(timeout(SOON, cleaning).await.expect("it waits for no lock"), 1);
     ack.commit().await;
     assert_eq!(number(&db, "select count(*) from {schema}.sessions where session_id = 'a'").await, 1);
 }
@@ -74,7 +75,7 @@ async fn a_delete_of_many_waits_for_acks_before_it_locks_anything() {
     ack.run(&db, "select from {schema}.instance_locks where instance_id = 'a' for update").await;
     let delete = send_once(
         &db,
-        "select {schema}.delete_instances(array(select 'nobody-' || i from generate_series(1, 1000) i) || array['a'], true)",
+        "select {schema}.delete_instances(array(select 'unknown-' || i from generate_series(1, 1000) i) || array['a'], true)",
     );
     ack.is_waited_for(&db).await;
     assert_eq!(ack.run(&db, "delete from {schema}.instance_locks where instance_id = 'a'").await, 1);
@@ -83,7 +84,8 @@ async fn a_delete_of_many_waits_for_acks_before_it_locks_anything() {
 }
 
 /// A delete and an abandon of several activities lock them in one order.
-/// The activities' rows are in another order than their instances' names; each of the two meets a transaction that has the first.
+/// The activities' rows are in another order than their instances' names; each of the two meets a transaction that has
+/// the first.
 #[tokio::test(flavor = "multi_thread")]
 async fn activities_are_waited_for_in_the_order_of_their_instances() {
     let Fixture { db, provider } = Fixture::new().await;
@@ -116,10 +118,12 @@ async fn activities_are_waited_for_in_the_order_of_their_instances() {
     assert_eq!(number(&db, "select count(*) from {schema}.worker_queue").await, 0);
 }
 
-/// Pruning waits for instances before it touches their histories, and in the order in which a write batch ends their turns: by bytes.
-/// A transaction has the first of two instances, as a write batch or a delete has it, and then wants the other and a history.
+/// Pruning waits for instances before it touches their histories, and in the order in which a write batch ends their
+/// turns: by bytes.
+/// A transaction has the first of two instances, as a write batch or a delete has it, and then wants the other and a
+/// history.
 #[tokio::test(flavor = "multi_thread")]
-async fn pruning_locks_instances_first_and_in_the_order_of_a_flight() {
+async fn pruning_locks_instances_first_and_in_the_order_of_a_write_batch() {
     let Fixture { db, provider } = Fixture::new().await;
     // By bytes `B` comes before `a`, in a dictionary behind it.
     for instance in ["a", "B"] {

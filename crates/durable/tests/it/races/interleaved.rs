@@ -1,4 +1,4 @@
-//! Two sides step by step, in the one order that matters.
+//! Two concurrent transactions, step by step, in the critical order.
 
 use std::time::Duration;
 
@@ -10,11 +10,12 @@ use crate::calls::{Done, ack, activity, begin, completion, fetch, fetch_work, ra
 use crate::fixture::Fixture;
 
 /// A claim of activities for one waiter.
-const ONE_SEAT: &str = "select * from {schema}.claim_work(array[''], 60000, array[null]::text[], array[0]::bigint[], null) where id is not null";
+const ONE_WAITER: &str = "select * from {schema}.claim_work(array[''], 60000, array[null]::text[], array[0]::bigint[], null) where id is not null";
 
-/// A claim does not park messages that another claim has leased since it began: the ack of that lease would bring them back as new.
-/// The claim sees an early event without its start, and also an ended lease, whose end a trigger makes it wait in. Then the start comes, and a
-/// lease of both is written as a claim writes it that had the instance's lock before.
+/// A claim does not park messages that another claim has leased since it began: the ack of that lease would bring them
+/// back as new.
+/// The claim sees an early event without its start, and also an ended lease, whose end a trigger makes it wait in. Then
+/// the start comes, and a lease of both is written as a claim writes it that had the instance's lock before.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_parks_nothing_that_is_leased_meanwhile() {
     let Fixture { db, provider } = Fixture::new().await;
@@ -123,18 +124,18 @@ async fn a_turn_ends_with_its_messages_though_the_clock_went_back() {
     assert_eq!(number(&db, "select count(*) from {schema}.orchestrator_queue").await, 0);
 }
 
-/// A claim that finds the head of the queue locked takes the next one; and a claim for one waiter keeps one activity from
-/// others.
+/// A claim that finds the head of the queue locked takes the next one; and a claim for one waiter keeps one activity
+/// from others.
 /// Two claims for one waiter are open at a time; a third side counts what it could lock.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_claim_takes_what_comes_next_when_another_is_at_the_head() {
+async fn a_claim_takes_the_next_activity_if_the_first_is_locked() {
     let Fixture { db, provider } = Fixture::new().await;
     for id in 1..=4 {
         send_work(&provider, activity("a", id)).await;
     }
     let (mut one, mut two, mut rest) = (Side::begin(&db).await, Side::begin(&db).await, Side::begin(&db).await);
-    assert_eq!(one.run(&db, ONE_SEAT).await, 1, "the first is free");
-    assert_eq!(two.run(&db, ONE_SEAT).await, 1, "so is the second");
+    assert_eq!(one.run(&db, ONE_WAITER).await, 1, "the first is free");
+    assert_eq!(two.run(&db, ONE_WAITER).await, 1, "so is the second");
     assert_eq!(rest.run(&db, "select from {schema}.worker_queue for update skip locked").await, 2);
     rest.commit().await;
     two.commit().await;
@@ -144,24 +145,25 @@ async fn a_claim_takes_what_comes_next_when_another_is_at_the_head() {
     assert_eq!(taken, 1 + 2, "in order of waiting time");
 }
 
-/// A claim that leaves something due says so, and one that leaves nothing says when the first lease ends.
+/// A claim that leaves due work reports that, and one that leaves none reports when the first lease ends.
 /// Claims for one waiter on two activities, one after the other.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_claim_says_whether_there_is_more() {
+async fn a_claim_reports_whether_there_is_more() {
     let Fixture { db, provider } = Fixture::new().await;
     for id in 1..=2 {
         send_work(&provider, activity("a", id)).await;
     }
-    let next_due = &ONE_SEAT.replace("select *", "select next_due_ms::bigint").replace("id is not null", "id is null");
+    let next_due =
+        &ONE_WAITER.replace("select *", "select next_due_ms::bigint").replace("id is not null", "id is null");
     assert_eq!(number(&db, next_due).await, 0, "one is left");
     assert!((1..=60_000).contains(&number(&db, next_due).await), "none is left");
 }
 
-/// What a session elsewhere holds back is due when that session ends, not when the lease of the activity did: a due time in the past is looked
-/// at again and again.
+/// An activity that a session of another worker holds back is due when that session ends, not when its own lease did: a
+/// due time in the past would be polled repeatedly.
 /// An activity whose lease has ended, in a session that another worker has.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_session_holds_back_is_due_when_the_session_ends() {
+async fn activities_of_a_session_are_due_when_the_session_ends() {
     let Fixture { db, provider } = Fixture::new().await;
     send_work(&provider, activity("a", 1)).await;
     run(&db, "update {schema}.worker_queue set session_id = 's', lock_token = gen_random_uuid(), locked_until = now() - interval '5 s'").await;

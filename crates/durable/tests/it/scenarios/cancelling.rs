@@ -36,7 +36,7 @@ impl Endless {
     }
 
     async fn heard(what: &Notify) {
-        timeout(PATIENCE, what.notified()).await.expect("it is told");
+        timeout(PATIENCE, what.notified()).await.expect("notified");
     }
 }
 
@@ -106,7 +106,7 @@ async fn cancelling_too_late_changes_nothing() {
     two.output("ended").await;
     let before = two.history("ended", 1).await;
     two.there.client.cancel_instance("ended", "late").await.expect("no harm");
-    two.there.client.cancel_instance("nobody", "late").await.expect("no harm");
+    two.there.client.cancel_instance("unknown", "late").await.expect("no harm");
     two.here.begin("after", "ends", "").await;
     two.output("after").await;
     assert_eq!(two.output("ended").await, "done");
@@ -114,7 +114,8 @@ async fn cancelling_too_late_changes_nothing() {
     assert_eq!(two.finish().await, 2);
 }
 
-/// The loser of a race is cancelled: an activity is notified, a child ends; the orchestration continues with the winner.
+/// The loser of a race is cancelled: an activity is notified, a child ends; the orchestration continues with the
+/// winner.
 /// Both lose against an event raised from the other side.
 #[tokio::test(flavor = "multi_thread")]
 async fn losers_of_a_race_are_cancelled() {
@@ -153,7 +154,7 @@ async fn losers_of_a_race_are_cancelled() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancelled_activity_that_was_not_claimed_never_runs() {
     let races = |ctx: OrchestrationContext, _: String| async move {
-        let work = ctx.schedule_activity("endless", "").with_tag("nobody");
+        let work = ctx.schedule_activity("endless", "").with_tag("unserved");
         let timer = ctx.schedule_timer(Duration::from_millis(300));
         Ok(ctx.select2(work, timer).await.index().to_string())
     };

@@ -100,7 +100,8 @@ async fn a_panic_ends_one_orchestration_only() {
     assert_eq!(two.finish().await, 3);
 }
 
-/// An unregistered activity is retried and then fails its orchestration, by name; one that the other process has runs there.
+/// An unregistered activity is retried and then fails its orchestration, by name; one that the other process has runs
+/// there.
 /// An activity that only the other process has registered, and one that neither has.
 #[tokio::test(flavor = "multi_thread")]
 async fn unknown_activities_fail_and_those_of_the_other_process_run() {

@@ -27,13 +27,13 @@ fn orchestrations() -> OrchestrationRegistry {
 #[tokio::test(flavor = "multi_thread")]
 async fn activities_of_one_orchestration_run_in_both_processes_at_once() {
     let met = Arc::new(Barrier::new(2 * WORKERS));
-    let role = |place: &'static str| {
+    let role = |process: &'static str| {
         let met = met.clone();
         let work = move |_: ActivityContext, _: String| {
             let met = met.clone();
             async move {
                 met.wait().await;
-                Ok(place.to_owned())
+                Ok(process.to_owned())
             }
         };
         Role::new(ActivityRegistry::builder().register("work", work).build(), orchestrations())
@@ -41,7 +41,7 @@ async fn activities_of_one_orchestration_run_in_both_processes_at_once() {
     let two = Two::with(role("here"), role("there")).await;
     two.here.begin("fan", "fan out", &(2 * WORKERS).to_string()).await;
     let output = two.output("fan").await;
-    let there = output.split(' ').filter(|place| *place == "there").count();
+    let there = output.split(' ').filter(|process| *process == "there").count();
     assert_eq!(there, WORKERS, "{output}");
     assert_eq!(two.finish().await, 1);
 }

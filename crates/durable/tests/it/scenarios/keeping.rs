@@ -5,7 +5,8 @@ use duroxide::{OrchestrationContext, OrchestrationRegistry, OrchestrationStatus}
 use super::Two;
 use crate::fixture::PATIENCE;
 
-/// Each change of the custom status is seen in the other process, in order, without asking again and again; the last is kept with the result.
+/// Each change of the custom status is seen in the other process, in order, without asking again and again; the last is
+/// kept with the result.
 /// The orchestration goes on only when the change has been seen.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_change_of_the_custom_status_is_seen_elsewhere() {

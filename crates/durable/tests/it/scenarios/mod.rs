@@ -1,8 +1,9 @@
 //! What orchestrations do, with two runtimes on one database.
 //!
-//! Nothing in memory is common to the two: each has a provider of its own, and one of them reaches the server by way of a proxy, which makes it
-//! another database to everything that is kept once per database. So whatever passes between them passes through PostgreSQL, as between two
-//! processes. Every scenario ends with a check of all histories, as both providers read them.
+//! Nothing in memory is common to the two: each has a provider of its own, and one of them reaches the server by way of
+//! a proxy, which makes it another database to everything that is kept once per database. So whatever passes between
+//! them passes through PostgreSQL, as between two processes. Every scenario ends with a check of all histories, as both
+//! providers read them.
 
 mod cancelling;
 mod continuing;
@@ -33,8 +34,8 @@ use crate::fixture::{PATIENCE, eventually};
 
 /// Activities that one runtime executes at the same time.
 pub(crate) const WORKERS: usize = 2;
-/// How long before its end the lease of an activity is renewed: of thirty seconds, so that it is renewed every second. By that an activity hears
-/// that it has been cancelled.
+/// How long before its end the lease of an activity is renewed: of thirty seconds, so that it is renewed every second.
+/// By that an activity hears that it has been cancelled.
 const RENEWED_BEFORE: Duration = Duration::from_secs(29);
 
 /// What one of the runtimes is given.
@@ -56,7 +57,8 @@ impl Role {
         Role { activities, orchestrations, options }
     }
 
-    /// The same with a name by which activities know where they are executed, and which its workers' sessions belong to.
+    /// The same with a name by which activities know where they are executed, and which its workers' sessions belong
+    /// to.
     pub(crate) fn called(mut self, name: &str) -> Role {
         self.options.worker_node_id = Some(name.to_owned());
         self
@@ -95,7 +97,7 @@ impl Node {
         }
     }
 
-    /// Ends the runtime and starts one with another role in its place.
+    /// Ends the runtime and starts one with another role in its process.
     pub(crate) async fn replace(&mut self, role: Role) {
         self.stop().await;
         self.role = role;
@@ -189,8 +191,8 @@ impl Two {
         sqlx::query_scalar(&sql).fetch_one(self.db.database().pool()).await.expect("a number")
     }
 
-    /// Ends the scenario: everything that is due has been done, nothing is held any more, and all histories are as they must be. Answers how many
-    /// executions there were.
+    /// Ends the scenario: everything that is due has been done, nothing is held any more, and all histories are as they
+    /// must be. Answers how many executions there were.
     pub(crate) async fn finish(mut self) -> usize {
         let left = "select (select count(*) from {schema}.orchestrator_queue where visible_at <= now())
                          + (select count(*) from {schema}.worker_queue) + (select count(*) from {schema}.instance_locks)";

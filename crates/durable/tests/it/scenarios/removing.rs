@@ -16,7 +16,8 @@ fn keep(last: u32) -> PruneOptions {
     PruneOptions { keep_last: Some(last), ..PruneOptions::default() }
 }
 
-/// Old executions can be pruned while the orchestration runs in the other process; the current one stays, and what comes after it is as before.
+/// Old executions can be pruned while the orchestration runs in the other process; the current one stays, and what
+/// comes after it is as before.
 /// A loop is pruned after every round.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_running_loop_is_pruned() {
@@ -43,7 +44,8 @@ async fn a_running_loop_is_pruned() {
     assert_eq!(two.finish().await, 1);
 }
 
-/// A tree that has ended is deleted as a whole, from its root only; its name can be used again, and nothing of the old is left.
+/// A tree that has ended is deleted as a whole, from its root only; its name can be used again, and nothing of the old
+/// is left.
 /// The second life has another history; the cache of neither process may remember the first.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deleted_tree_leaves_nothing_and_its_name_is_free() {
@@ -72,10 +74,11 @@ async fn a_deleted_tree_leaves_nothing_and_its_name_is_free() {
     assert_eq!(two.finish().await, 0);
 }
 
-/// What runs is deleted by force only; then its activity is cancelled, its result is dropped, and the runtimes continue.
+/// What runs is deleted by force only; then its activity is cancelled, its result is dropped, and the runtimes
+/// continue.
 /// The activity is under way; it answers after the deletion.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_runs_is_deleted_by_force() {
+async fn running_instances_are_deleted_by_force() {
     let (begun, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let work = {
         let (begun, go) = (begun.clone(), go.clone());

@@ -8,24 +8,24 @@ use super::{Role, Two};
 
 /// Says which worker executed it, and by which tag.
 async fn tells(ctx: ActivityContext, _: String) -> Result<String, String> {
-    let place = if ctx.worker_id().ends_with("there") { "there" } else { "here" };
-    Ok(format!("{}:{place}", ctx.tag().unwrap_or("-")))
+    let process = if ctx.worker_id().ends_with("there") { "there" } else { "here" };
+    Ok(format!("{}:{process}", ctx.tag().unwrap_or("-")))
 }
 
-fn role(place: &str, filter: TagFilter) -> Role {
+fn role(process: &str, filter: TagFilter) -> Role {
     let mixed = |ctx: OrchestrationContext, _: String| async move {
-        let mut told = Vec::new();
+        let mut calls = Vec::new();
         for tag in [None, Some("gpu"), None, Some("disk"), Some("gpu")] {
             let activity = ctx.schedule_activity("tells", "");
-            told.push(if let Some(tag) = tag { activity.with_tag(tag) } else { activity });
+            calls.push(if let Some(tag) = tag { activity.with_tag(tag) } else { activity });
         }
-        let told: Result<Vec<String>, String> = ctx.join(told).await.into_iter().collect();
-        Ok(told?.join(" "))
+        let results: Result<Vec<String>, String> = ctx.join(calls).await.into_iter().collect();
+        Ok(results?.join(" "))
     };
     let activities = ActivityRegistry::builder().register("tells", tells).build();
     let mut role = Role::new(activities, OrchestrationRegistry::builder().register("mixed", mixed).build());
     role.options.worker_tag_filter = filter;
-    role.called(place)
+    role.called(process)
 }
 
 /// Activities go where their tag is taken, and nowhere else.

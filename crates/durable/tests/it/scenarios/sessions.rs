@@ -11,24 +11,24 @@ use crate::fixture::eventually;
 
 /// Says which worker executed it, in which session.
 async fn tells(ctx: ActivityContext, _: String) -> Result<String, String> {
-    let place = if ctx.worker_id().ends_with("there") { "there" } else { "here" };
-    Ok(format!("{}@{place}", ctx.session_id().unwrap_or("-")))
+    let process = if ctx.worker_id().ends_with("there") { "there" } else { "here" };
+    Ok(format!("{}@{process}", ctx.session_id().unwrap_or("-")))
 }
 
 /// Four activities of a session, one after the other and two at once.
 async fn converse(ctx: OrchestrationContext, session: String) -> Result<String, String> {
-    let mut told = Vec::new();
+    let mut owners = Vec::new();
     for _ in 0..2 {
-        told.push(ctx.schedule_activity_on_session("tells", "", &session).await?);
+        owners.push(ctx.schedule_activity_on_session("tells", "", &session).await?);
     }
     let both = (0..2).map(|_| ctx.schedule_activity_on_session("tells", "", &session)).collect();
     for one in ctx.join(both).await {
-        told.push(one?);
+        owners.push(one?);
     }
-    Ok(told.join(" "))
+    Ok(owners.join(" "))
 }
 
-fn role(place: &str) -> Role {
+fn role(process: &str) -> Role {
     let once = |ctx: OrchestrationContext, session: String| async move {
         let first = ctx.schedule_activity_on_session("tells", "", &session).await?;
         let go = ctx.schedule_wait("go").await;
@@ -36,7 +36,7 @@ fn role(place: &str) -> Role {
         Ok(format!("{first} {go} {second}"))
     };
     let orchestrations = OrchestrationRegistry::builder().register("converse", converse).register("once", once).build();
-    Role::new(ActivityRegistry::builder().register("tells", tells).build(), orchestrations).called(place)
+    Role::new(ActivityRegistry::builder().register("tells", tells).build(), orchestrations).called(process)
 }
 
 /// All activities of a session are executed by one process, also those of other orchestrations.
@@ -50,13 +50,13 @@ async fn a_session_stays_in_one_process() {
         from.begin(&format!("talk-{number}"), "converse", &format!("s{}", number % SESSIONS)).await;
     }
     for session in 0..SESSIONS {
-        let mut places = HashSet::new();
+        let mut processes = HashSet::new();
         for number in [session, session + SESSIONS] {
-            let told = two.output(&format!("talk-{number}")).await;
-            places.extend(told.split(' ').map(str::to_owned));
+            let output = two.output(&format!("talk-{number}")).await;
+            processes.extend(output.split(' ').map(str::to_owned));
         }
-        assert_eq!(places.len(), 1, "session {session}: {places:?}");
-        assert!(places.iter().all(|place| place.starts_with(&format!("s{session}@"))), "{places:?}");
+        assert_eq!(processes.len(), 1, "session {session}: {processes:?}");
+        assert!(processes.iter().all(|process| process.starts_with(&format!("s{session}@"))), "{processes:?}");
     }
     assert_eq!(two.finish().await, 2 * SESSIONS);
 }
@@ -66,8 +66,8 @@ async fn a_session_stays_in_one_process() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_whose_process_has_gone_is_taken_over() {
     let lease = Duration::from_secs(2);
-    let brief = |place| {
-        let mut role = role(place);
+    let brief = |process| {
+        let mut role = role(process);
         role.options.session_lock_timeout = lease;
         role.options.session_lock_renewal_buffer = Duration::from_secs(1);
         role
@@ -75,7 +75,7 @@ async fn a_session_whose_process_has_gone_is_taken_over() {
     let mut two = Two::with(brief("here"), brief("there")).await;
     two.here.begin("talk", "once", "s").await;
     let mut owner = String::new();
-    eventually("somebody has the session", async || {
+    eventually("a worker owns the session", async || {
         let owners = two.db.schema().sql("select worker_id from {schema}.sessions where session_id = 's'");
         let found: Option<String> =
             sqlx::query_scalar(&owners).fetch_optional(two.db.database().pool()).await.expect("the owner");

@@ -60,7 +60,8 @@ async fn a_timer_outlives_the_process_that_made_it() {
 }
 
 /// A timer bounds an activity: whichever is first wins, and a timer that has lost does no harm when it is due.
-/// One activity is faster than its timer, one never ends; afterwards the orchestration waits until both timers are long due.
+/// One activity is faster than its timer, one never ends; afterwards the orchestration waits until both timers are long
+/// due.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_timer_bounds_an_activity() {
     let bounds = |ctx: OrchestrationContext, _: String| async move {

@@ -39,8 +39,8 @@ async fn waits(two: &Two, instance: &str) {
     two.until(instance, "it waits", |kind| matches!(kind, EventKind::ExternalSubscribed { .. })).await;
 }
 
-/// An orchestration begins with the newest version there is, or with the one it was asked for, and keeps it; a child has the version its parent
-/// chose.
+/// An orchestration begins with the newest version there is, or with the one it was asked for, and keeps it; a child
+/// has the version its parent chose.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_orchestration_keeps_the_version_it_began_with() {
     let two = Two::with(role(2), role(2)).await;
@@ -56,8 +56,10 @@ async fn an_orchestration_keeps_the_version_it_began_with() {
     assert_eq!(two.finish().await, 4);
 }
 
-/// An orchestration that continues as a new version passes by a process that does not know it, until one comes that does.
-/// One process knows the first version only; it is upgraded while orchestrations run, of which half continue as the second.
+/// An orchestration that continues as a new version passes by a process that does not know it, until one comes that
+/// does.
+/// One process knows the first version only; it is upgraded while orchestrations run, of which half continue as the
+/// second.
 #[tokio::test(flavor = "multi_thread")]
 async fn orchestrations_are_upgraded_while_processes_are() {
     const ORCHESTRATIONS: usize = 6;
@@ -75,7 +77,7 @@ async fn orchestrations_are_upgraded_while_processes_are() {
     for number in ORCHESTRATIONS / 2..ORCHESTRATIONS {
         assert_eq!(two.output(&format!("works-{number}")).await, "1 child 1");
     }
-    eventually("they have continued as what nobody knows", async || {
+    eventually("they have continued as an unknown version", async || {
         two.count("select count(*) from {schema}.executions where status = 'ContinuedAsNew'").await
             == (ORCHESTRATIONS / 2) as i64
     })

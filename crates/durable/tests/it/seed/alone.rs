@@ -1,4 +1,4 @@
-//! Items 3 to 5, by the clock: at once is at once. With nothing beside it, because it measures time.
+//! Items 3 to 5, by the clock. No other test runs at the same time.
 
 use std::time::Duration;
 
@@ -12,16 +12,17 @@ use crate::fixture::{Elsewhere, provider};
 
 /// What "at once" may take: the design asks for half a second.
 const AT_ONCE: Duration = Duration::from_millis(500);
-/// How late a timer may be: below what polling at the pace of the design would give.
+/// How late a timer may be: below what polling at the interval of the design would give.
 const LATE: Duration = Duration::from_millis(50);
 /// The delay of the timers.
 const DELAY: Duration = Duration::from_millis(500);
 /// Timers of which the best counts: whatever else the machine does makes them later, and nothing earlier.
 const ATTEMPTS: usize = 3;
 
-/// What is there is given at once; what comes while a fetch waits is given at once, from any sender; a timer is on time. In every way of waking.
+/// Existing work is returned at once; work that comes while a fetch waits is returned at once, from any sender; a timer
+/// is on time. In every strategy of waking.
 #[tokio::test(flavor = "multi_thread")]
-async fn work_is_given_at_once_and_timers_are_on_time() {
+async fn work_is_returned_at_once_and_timers_are_on_time() {
     for strategy in [Strategy::Competing, Strategy::Broadcast] {
         for on in [AggressiveOn::Faults, AggressiveOn::EveryWake] {
             let db = TestDb::new().await;

@@ -1,4 +1,4 @@
-//! Item 16: what an idle runtime asks of the database. Nothing.
+//! Item 16: an idle runtime sends no statements.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use reveille_durable::LongPollConfig;
 use reveille_pg::testing::TestDb;
 use tokio::time::sleep;
 
-use super::{connected_as, settled};
+use super::{connected_as, until_idle};
 use crate::fixture::{PATIENCE, eventually};
 
 /// How long idleness is watched: longer than the interval of the listener's heartbeats, so that one is included.
@@ -69,7 +69,7 @@ async fn a_minute_of_an_idle_runtime_makes_no_statement() {
         asked("with in_use as").await && asked("with orphaned as").await
     })
     .await;
-    settled(&role).await;
+    until_idle(&role).await;
 
     let before: HashMap<String, i64> = role.statements().await.into_iter().collect();
     sleep(WATCHED).await;

@@ -1,4 +1,4 @@
-//! Items 12 and 13: a listener that is lost comes back, and one that cannot be had is done without.
+//! Items 12 and 13: a lost listener reconnects, and without a listener the provider polls.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::fixture::{eventually, provider};
 every_way! {
     /// Item 12: a listener whose backend is ended is there again soon, and what was added in between is found.
     a_lost_listener_comes_back
-    /// Item 13: where LISTEN cannot be had, work is found by polling, until it can.
+    /// Item 13: while LISTEN is not possible, work is found by polling.
     without_a_listener_work_is_found_by_polling
 }
 
@@ -51,8 +51,8 @@ async fn a_lost_listener_comes_back(config: LongPollConfig) {
     }
 }
 
-/// The listener's own way to the server is closed from the start, and opened later. Under `Broadcast` there is no polling mode: there whoever comes
-/// back looks once, as a dispatcher does every `max_wait_time`.
+/// The listener's own way to the server is closed from the start, and opened later. Under `Broadcast` there is no
+/// polling mode: there a waiter that comes back polls once, as a dispatcher does every `max_wait_time`.
 async fn without_a_listener_work_is_found_by_polling(config: LongPollConfig) {
     let db = TestDb::new().await;
     let proxy = Proxy::start(&db).await;
@@ -63,21 +63,21 @@ async fn without_a_listener_work_is_found_by_polling(config: LongPollConfig) {
     let polls = config.strategy == Strategy::Competing;
     let max_wait_time = if polls { config.max_wait_time } else { Duration::from_millis(500) };
     let options = Options::default().schema(db.schema().name()).long_poll(LongPollConfig { max_wait_time, ..config });
-    let deaf = PostgresProvider::with_database(database, options).await.expect("start a provider");
-    eventually("it is refused", async || matches!(deaf.health().listener, ListenerState::Lost { .. })).await;
+    let disconnected = PostgresProvider::with_database(database, options).await.expect("start a provider");
+    eventually("it is refused", async || matches!(disconnected.health().listener, ListenerState::Lost { .. })).await;
     for number in 0..3 {
-        let turn = dispatcher(&deaf);
-        waiting(&deaf, 1).await;
+        let turn = dispatcher(&disconnected);
+        waiting(&disconnected, 1).await;
         let instance = format!("unheard-{number}");
         insert(&db, &instance, false).await;
         assert_eq!(turn.await.expect("no panic"), instance);
-        assert_eq!(turns(&deaf).polling, polls);
+        assert_eq!(turns(&disconnected).polling, polls);
     }
     proxy.set(Mode::Pass).await;
-    until_it_is_connected(&deaf).await;
-    let turn = dispatcher(&deaf);
-    waiting(&deaf, 1).await;
-    eventually("polling ends", async || !turns(&deaf).polling).await;
+    until_it_is_connected(&disconnected).await;
+    let turn = dispatcher(&disconnected);
+    waiting(&disconnected, 1).await;
+    eventually("polling ends", async || !turns(&disconnected).polling).await;
     insert(&db, "heard", false).await;
     assert_eq!(turn.await.expect("no panic"), "heard");
 }
@@ -94,7 +94,8 @@ fn dispatcher(provider: &PostgresProvider) -> JoinHandle<String> {
     })
 }
 
-/// Item 13: a provider behind a transaction-mode pooler without a way around it does not listen; a whole orchestration is carried out all the same.
+/// Item 13: a provider behind a transaction-mode pooler without a way around it does not listen; a whole orchestration
+/// still completes.
 #[tokio::test(flavor = "multi_thread")]
 async fn behind_a_pooler_work_is_found_by_polling() {
     let db = TestDb::new().await;

@@ -34,8 +34,8 @@ const NEVER: Duration = Duration::from_secs(3_600);
 /// The lease of fetches: ends after every test.
 const LEASE: Duration = Duration::from_secs(120);
 
-/// Under it only wake-ups, due times and the poll after a reconnect bring work: there is no fallback, and no polling because a busy machine
-/// woke a waiter late. Aggressive mode, once entered, is short.
+/// Under it only wake-ups, due times and the poll after a reconnect bring work: there is no fallback, and no polling
+/// because a busy machine woke a waiter late. Aggressive mode, once entered, is short.
 fn calm() -> LongPollConfig {
     LongPollConfig {
         enabled: true,
@@ -99,8 +99,8 @@ async fn connected_as(role: &CountingRole, db: &TestDb, config: LongPollConfig) 
     provider
 }
 
-/// Waits until nothing that happened before is in doubt any more, and no statement is sent.
-async fn settled(role: &CountingRole) {
+/// Waits until no earlier event needs a recheck, and no statement is sent.
+async fn until_idle(role: &CountingRole) {
     sleep(reveille_wake::TRAILING * 3 / 2).await;
     let (mut before, mut same) = (role.calls().await, 0);
     eventually("statements come to an end", async || {

@@ -10,7 +10,8 @@ use tokio::time::{Instant, sleep};
 use super::{calm, calm_by, connected, insert, send, turns, until_it_is_connected, waiter, waiting};
 use crate::fixture::eventually;
 
-/// Empty polls that must pass before aggressive mode ends here: three seconds of them, far more than the pauses between what a test does.
+/// Empty polls that must pass before aggressive mode ends here: three seconds of them, far more than the pauses between
+/// what a test does.
 const THRESHOLD: u32 = 60;
 /// For how long a test keeps it going: longer than it would last by itself.
 const KEPT_UP: Duration = Duration::from_secs(5);
@@ -20,7 +21,8 @@ fn lasting() -> LongPollConfig {
     LongPollConfig { aggressive_exit_threshold: THRESHOLD, ..calm() }
 }
 
-/// A provider that reaches the server through a proxy, and listens directly: what is done to the proxy affects polls alone.
+/// A provider that reaches the server through a proxy, and listens directly: what is done to the proxy affects polls
+/// alone.
 async fn behind(proxy: &Proxy, db: &TestDb, config: LongPollConfig) -> PostgresProvider {
     let pool = reveille_pg::Options::default().listen_url(db.url().to_owned()).acquire_timeout(Duration::from_secs(2));
     let database = Database::connect_lazy(proxy.url(), pool).expect("a pool");
@@ -30,26 +32,27 @@ async fn behind(proxy: &Proxy, db: &TestDb, config: LongPollConfig) -> PostgresP
     provider
 }
 
-/// Begins aggressive mode: the proxy refuses the pool, while the listener is connected, so that waiters are woken and polls fail. The fetch
-/// gets no error, and gets the work when the proxy lets polls pass again.
+/// Begins aggressive mode: the proxy refuses the pool, while the listener is connected, so that waiters are woken and
+/// polls fail. The fetch gets no error, and gets the work when the proxy lets polls pass again.
 async fn fail_a_poll(proxy: &Proxy, db: &TestDb, provider: &PostgresProvider) {
     let turn = waiter(provider);
     waiting(provider, 1).await;
     polling_ends(provider).await;
     proxy.set(Mode::Refuse).await;
     proxy.cut();
-    insert(db, "rung for", false).await;
+    insert(db, "notified", false).await;
     eventually("it polls", async || turns(provider).polling).await;
     assert!(!turn.is_finished(), "the failure is not the fetch's");
     proxy.set(Mode::Pass).await;
-    assert_eq!(turn.await.expect("no panic").as_deref(), Some("rung for"));
+    assert_eq!(turn.await.expect("no panic").as_deref(), Some("notified"));
 }
 
 async fn polling_ends(provider: &PostgresProvider) {
     eventually("polling ends", async || !turns(provider).polling).await;
 }
 
-/// Items 7 and 10: under `EveryWake` a wake-up is followed by aggressive mode, which ends by itself when nothing comes; under `Faults` it is not.
+/// Items 7 and 10: under `EveryWake` a wake-up is followed by aggressive mode, which ends by itself when nothing comes;
+/// under `Faults` it is not.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wake_up_begins_aggressive_mode_under_every_wake_only() {
     for (on, polls) in [(AggressiveOn::EveryWake, true), (AggressiveOn::Faults, false)] {

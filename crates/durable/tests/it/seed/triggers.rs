@@ -1,4 +1,4 @@
-//! Items 1 and 2: the triggers are there, and what is sent by them and by the provider itself.
+//! Items 1 and 2: the triggers, and the notifications of the triggers and of the provider.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -54,9 +54,9 @@ async fn a_message_notifies_with_its_due_time() {
     let (db, provider) = prepared().await;
     let mut listener = listener(&db, "orch_work").await;
     send(&provider, "now").await;
-    let rung = next(&mut listener).await;
-    assert_eq!(rung.channel(), format!("{}_orch_work", provider.schema_name()));
-    let due: i64 = rung.payload().parse().expect("milliseconds");
+    let notification = next(&mut listener).await;
+    assert_eq!(notification.channel(), format!("{}_orch_work", provider.schema_name()));
+    let due: i64 = notification.payload().parse().expect("milliseconds");
     assert!(due <= now_ms() + ABOUT_MS, "{due} is not now");
 
     let fire_at_ms = now_ms() + 60_000;
@@ -77,9 +77,9 @@ async fn an_activity_notifies_without_a_payload() {
     let (db, provider) = prepared().await;
     let mut listener = listener(&db, "worker_work").await;
     provider.enqueue_for_worker(activity("busy")).await.expect("sent");
-    let rung = next(&mut listener).await;
-    assert_eq!(rung.channel(), format!("{}_worker_work", provider.schema_name()));
-    assert_eq!(rung.payload(), "");
+    let notification = next(&mut listener).await;
+    assert_eq!(notification.channel(), format!("{}_worker_work", provider.schema_name()));
+    assert_eq!(notification.payload(), "");
 }
 
 /// Item 2: rows that psql inserts or makes due earlier notify as well, by the triggers.

@@ -9,7 +9,7 @@ use reveille_wake::ListenerState;
 use tokio::time::Instant;
 
 use super::{
-    LEASE, NEVER, activity, calm, calm_by, connected, connected_as, every_way, fetch, insert, send, settled, start,
+    LEASE, NEVER, activity, calm, calm_by, connected, connected_as, every_way, fetch, insert, send, start, until_idle,
     until_it_is_connected, waiter, waiting, worker,
 };
 use crate::fixture::{Elsewhere, PATIENCE, eventually, provider};
@@ -108,13 +108,15 @@ async fn one_of_many_wins(config: LongPollConfig) {
         .await;
         let won = waiters.swap_remove(winner.expect("a winner")).await.expect("no panic");
         assert_eq!(won, Some(instance));
-        assert_eq!(waiters.iter().filter(|waiter| waiter.is_finished()).count(), 0, "nobody else has any");
+        assert_eq!(waiters.iter().filter(|waiter| waiter.is_finished()).count(), 0, "no other waiter has work");
         assert_eq!(super::turns(&here).waiters + super::turns(&elsewhere.provider).waiters, left);
     }
 }
 
-/// Item 6: one wake-up costs one poll for all waiters under `Competing`, and one poll each under `Broadcast`, where the losers poll again.
-/// The server counts the claims of the provider's role. The work is added by psql, whose notification comes by the listener alone.
+/// Item 6: one wake-up costs one poll for all waiters under `Competing`, and one poll each under `Broadcast`, where the
+/// losers poll again.
+/// The server counts the claims of the provider's role. The work is added by psql, whose notification comes by the
+/// listener alone.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wake_up_wakes_one_waiter_or_all() {
     for (strategy, least, most) in [(Strategy::Competing, 1, 1), (Strategy::Broadcast, WAITERS as i64, i64::MAX)] {
@@ -123,21 +125,21 @@ async fn a_wake_up_wakes_one_waiter_or_all() {
         let provider = connected_as(&role, &db, calm_by(strategy, AggressiveOn::Faults)).await;
         let waiters: Vec<_> = (0..WAITERS).map(|_| waiter(&provider)).collect();
         waiting(&provider, WAITERS).await;
-        settled(&role).await;
+        until_idle(&role).await;
         let before = role.calls_matching(CLAIM).await;
         assert!(before > 0, "claims of this role are counted");
         insert(&db, "turn", false).await;
         waiting(&provider, WAITERS - 1).await;
-        settled(&role).await;
+        until_idle(&role).await;
         let polls = role.calls_matching(CLAIM).await - before;
-        assert!((least..=most).contains(&polls), "{strategy:?}: {polls} looks, {:?}", role.statements().await);
+        assert!((least..=most).contains(&polls), "{strategy:?}: {polls} polls, {:?}", role.statements().await);
         waiters.iter().for_each(|waiter| waiter.abort());
     }
 }
 
 /// Item 3: what is there already is given without waiting, with long polling and without.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fetch_gives_at_once_what_is_there() {
+async fn a_fetch_returns_existing_work_at_once() {
     for config in [calm(), LongPollConfig::default()] {
         let db = TestDb::new().await;
         let provider = provider(&db, config).await;

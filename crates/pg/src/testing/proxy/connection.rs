@@ -17,10 +17,10 @@ const CHUNK: usize = 16 * 1024;
 /// The state of one connection that others may change.
 #[derive(Debug, Default)]
 pub(super) struct Connection {
-    /// Nothing is carried any more, and nobody is told.
+    /// No bytes are carried any more, and neither end learns of it.
     dead: AtomicBool,
     closing: Notify,
-    /// Set from the moment that the server was asked what the client will not hear the answer to.
+    /// Set when a request was sent to the server whose reply the client will not receive.
     withheld: Mutex<Option<oneshot::Sender<()>>>,
     replies: Mutex<Replies>,
 }

@@ -1,6 +1,6 @@
 //! A proxy in front of the server that misbehaves on request.
 //!
-//! Faults of a network cannot be waited for. [`Proxy`] makes them happen at a chosen moment: a server that refuses
+//! Network faults do not occur on their own in a test. [`Proxy`] causes them at a chosen point: a server that refuses
 //! connections, a connection that is open at this end and dead at the other, a connection that breaks between a commit
 //! and its answer.
 
@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 use super::{TestDb, address};
 use connection::Connection;
 
-/// How long the port of a proxy that stopped refusing is waited for, should another program use it for a moment.
+/// How long the port of a proxy that stopped refusing is waited for, in case another program is using it.
 const REBIND_TRIES: u32 = 100;
 const REBIND_EVERY: Duration = Duration::from_millis(20);
 
@@ -119,8 +119,8 @@ impl Proxy {
         }
         self.mode.send_replace(mode);
         let mut listening = self.traffic.listening.subscribe();
-        let settled = listening.wait_for(|listening| *listening == (mode != Mode::Refuse)).await;
-        settled.expect("the sender lives as long as the proxy");
+        let changed = listening.wait_for(|listening| *listening == (mode != Mode::Refuse)).await;
+        changed.expect("the sender lives as long as the proxy");
     }
 
     /// Closes every connection that is open now; new ones are treated as the mode says.
@@ -128,10 +128,10 @@ impl Proxy {
         self.traffic.open().values().for_each(|connection| connection.close());
     }
 
-    /// Cuts the next connection whose client sends `marker`, when the server has finished with it and before the client
-    /// hears so: whatever was asked has happened, and the client cannot know.
+    /// Cuts the next connection whose client sends `marker`, after the server has executed the request and before the
+    /// client receives the reply: the request has taken effect, and the client cannot know.
     ///
-    /// The marker is looked for in the bytes that the client sends: the text of a simple query such as `COMMIT`, or a
+    /// The marker is searched in the bytes that the client sends: the text of a simple query such as `COMMIT`, or a
     /// parameter. The text of a statement that was prepared before is not sent again.
     pub fn cut_reply_to(&self, marker: impl Into<Vec<u8>>) -> Cut {
         self.arm(marker.into(), When::BeforeReply)
@@ -162,9 +162,9 @@ impl Proxy {
     }
 
     fn arm(&self, marker: Vec<u8>, when: When) -> Cut {
-        let (tell, told) = oneshot::channel();
+        let (tell, notified) = oneshot::channel();
         self.traffic.armed().push(Armed { marker, when, tell });
-        Cut(told)
+        Cut(notified)
     }
 }
 

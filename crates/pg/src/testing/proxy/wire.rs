@@ -113,7 +113,7 @@ mod tests {
     }
 
     /// The version is replaced however the bytes that say it are cut.
-    /// Feeds a greeting in two pieces, cut at every place; what is held back comes with the next piece.
+    /// Feeds a greeting in two pieces, cut at every position; the rest comes with the next piece.
     #[test]
     fn a_version_is_replaced_in_pieces_of_any_size() {
         let greeting = [message(b'S', b"is_superuser\0on\0"), message(b'S', b"server_version\x0015.14\0")].concat();
@@ -146,7 +146,7 @@ mod tests {
                 bytes.chunks(size).any(|piece| replies.read(piece) == Progress::Finished)
             };
             replies.expect_one_byte();
-            assert!(!finishes(&mut replies, &before), "nobody watches yet");
+            assert!(!finishes(&mut replies, &before), "watched only later");
             replies.watch();
             assert!(!finishes(&mut replies, &prepared), "prepared only");
             assert!(!finishes(&mut replies, &executed), "executed, and its transaction has not ended");

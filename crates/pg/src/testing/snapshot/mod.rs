@@ -7,8 +7,8 @@
 //!
 //! The text is read from the catalogs. It is the same on every supported version of PostgreSQL, on every run and in
 //! every schema: things are ordered by name, and the schema's own name is `{schema}`. It is meant to be read, not
-//! applied. Owners, privileges, comments and the bodies of functions, which are files themselves, are not part of it. What it cannot describe (views, domains, policies, …)
-//! makes it panic rather than be left out.
+//! applied. Owners, privileges, comments and the bodies of functions, which are files themselves, are not part of it.
+//! What it cannot describe (views, domains, policies, …) makes it panic rather than be left out.
 
 mod difference;
 
@@ -35,10 +35,10 @@ const PARTS: [&str; 5] = [
     include_str!("functions.sql"),
 ];
 
-/// Describes everything in a schema: enumerations, composite types, sequences, tables with their columns, constraints, storage
-/// parameters, indexes and triggers, and the signatures of functions.
+/// Describes everything in a schema: enumerations, composite types, sequences, tables with their columns, constraints,
+/// storage parameters, indexes and triggers, and the signatures of functions.
 ///
-/// Wherever the schema's name occurs in a definition `{schema}` takes its place, so that name must not be an everyday
+/// Wherever the schema's name occurs in a definition `{schema}` replaces it, so that name must not be an everyday
 /// word; those of a [`TestDb`](super::TestDb) are not.
 ///
 /// # Panics
@@ -46,7 +46,7 @@ const PARTS: [&str; 5] = [
 pub async fn snapshot(database: &Database, schema: &Schema) -> String {
     let mut transaction = database.begin().await.expect("begin a transaction for the snapshot");
     let session = schema.sql(include_str!("session.sql"));
-    sqlx::raw_sql(&session).execute(&mut *transaction).await.expect("settle how definitions are written");
+    sqlx::raw_sql(&session).execute(&mut *transaction).await.expect("set the format of definitions");
     let undescribed = definitions(&mut transaction, schema, include_str!("undescribed.sql")).await;
     assert!(
         undescribed.is_empty(),

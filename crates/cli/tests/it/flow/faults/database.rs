@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::super::fixture::{BASE, Client, claim, text};
 use super::crowd::Crowd;
+use crate::failover_client::{FailoverClient, LONGEST_WAIT};
 use crate::http::eventually;
-use crate::kept::{Kept, LONGEST_WAIT};
 use crate::process::command;
 use crate::serve::ready;
 
@@ -27,11 +27,11 @@ async fn a_database_crash_loses_nothing() {
     let (_reveille, address) = ready(serve).await;
     let client = Client::of(address).await;
     client.template("t", "[{name: later}]").await;
-    let mut wish = claim(1, LONGEST_WAIT.as_millis() as u64);
-    wish["steps"] = json!(["later"]);
+    let mut request = claim(1, LONGEST_WAIT.as_millis() as u64);
+    request["steps"] = json!(["later"]);
     let wait = |_| {
-        let (mut kept, wish) = (Kept::new(BASE, &[address], 0), wish.clone());
-        tokio::spawn(async move { kept.ask("POST", "workers/claim", Some(&wish)).await })
+        let (mut kept, request) = (FailoverClient::new(BASE, &[address], 0), request.clone());
+        tokio::spawn(async move { kept.ask("POST", "workers/claim", Some(&request)).await })
     };
     let waiting: Vec<_> = (0..WAITING).map(wait).collect();
     client.until_waiting(WAITING).await;
@@ -47,7 +47,7 @@ async fn a_database_crash_loses_nothing() {
     crowd.busy(LOAD).await;
     let database = Database::connect_lazy(cluster.url(), reveille_pg::Options::default()).expect("a pool");
     crowd.finish(database.pool(), &Schema::new("reveille").expect("a schema")).await;
-    assert!(waiting.iter().all(|waiting| !waiting.is_finished()), "somebody was sent away");
+    assert!(waiting.iter().all(|waiting| !waiting.is_finished()), "a waiting claim was answered early");
     let mut tasks = Vec::new();
     for _ in 0..WAITING {
         tasks.push(client.task(json!({})).await);

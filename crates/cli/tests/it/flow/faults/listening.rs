@@ -32,12 +32,12 @@ fn is_listening(answer: &Answer) -> bool {
 /// termination, under load.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_terminated_listener_delays_nothing() {
-    let server = Server::of("[{name: rung}]").await;
+    let server = Server::of("[{name: woken}]").await;
     let Some(role) = server.db.counting_role().await else { return };
-    let mut deaf = serve(&server.db, &[]);
-    deaf.env("DATABASE_URL", role.url());
-    let (_deaf, there) = server.another_by(deaf).await;
-    let mut waiting: JoinSet<Answer> = (0..TIMES).map(|_| answered(wait(&there, Some(&["rung"])))).collect();
+    let mut disconnected = serve(&server.db, &[]);
+    disconnected.env("DATABASE_URL", role.url());
+    let (_disconnected, there) = server.another_by(disconnected).await;
+    let mut waiting: JoinSet<Answer> = (0..TIMES).map(|_| answered(wait(&there, Some(&["woken"])))).collect();
     there.until_waiting(TIMES).await;
     let crowd = Crowd::gather(&server, &[there.address, server.address]).await;
     let end = "select count(pg_terminate_backend(pid, 5000)) from pg_stat_activity
@@ -75,8 +75,8 @@ async fn without_notifications_all_tasks_complete() {
         (reveille, Client::of(address).await)
     };
     let ((_one, one), (_other, other)) = (behind().await, behind().await);
-    one.template("t", "[{name: rung}]").await;
-    let waiting = wait(&one, Some(&["rung"]));
+    one.template("t", "[{name: woken}]").await;
+    let waiting = wait(&one, Some(&["woken"]));
     one.until_waiting(1).await;
     let submitted = Instant::now();
     other.task(json!({})).await;

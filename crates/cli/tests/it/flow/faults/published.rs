@@ -39,8 +39,8 @@ async fn complete(client: &Client, count: usize) -> Vec<Uuid> {
         let steps = answer.json()["steps"].as_array().expect("steps").clone();
         assert!(steps.iter().all(|step| step["attempt"] == 1), "{steps:?}");
         let done: Vec<Value> = steps.iter().map(|step| json!({"token": step["token"], "result": 1})).collect();
-        let told = client.report("complete", json!(done)).await;
-        assert!(told.iter().all(|told| told["task_state"] == "complete"), "{told:?}");
+        let reply = client.report("complete", json!(done)).await;
+        assert!(reply.iter().all(|reply| reply["task_state"] == "complete"), "{reply:?}");
         let task = |step: &Value| step["task_uuid"].as_str().and_then(|id| id.parse::<Uuid>().ok()).expect("an id");
         tasks.extend(steps.iter().map(task));
     }
@@ -58,8 +58,8 @@ async fn a_new_queue_is_announced() {
     let settings = br#"{"provider": "pgmq", "announces": true}"#;
     assert_eq!(server.send("PUT", "namespaces/tests", &[JSON], settings).await.status, 200);
     server.task(json!({})).await;
-    let told = timeout(PATIENCE, listener.recv()).await.expect("in time").expect("a notification");
-    assert!(told.payload().contains("tests"), "{}", told.payload());
+    let reply = timeout(PATIENCE, listener.recv()).await.expect("in time").expect("a notification");
+    assert!(reply.payload().contains("tests"), "{}", reply.payload());
 }
 
 /// Steps that a killed server had published are received by another. They are not published again: that is due in an

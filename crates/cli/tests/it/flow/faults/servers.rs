@@ -25,7 +25,7 @@ async fn a_killed_server_loses_nothing() {
     let (_again, elsewhere) = server.another().await;
     crowd.join(&[elsewhere.address, server.address], 1, 2);
     crowd.busy(LOAD).await;
-    assert!(crowd.unanswered() > 0, "nobody had anything to do with the one that was killed");
+    assert!(crowd.unanswered() > 0, "no client used the killed server");
     crowd.finish(server.db.database().pool(), server.db.schema()).await;
 }
 
@@ -40,9 +40,9 @@ async fn steps_claimed_at_a_stopping_server_are_completed_at_another() {
     for _ in 0..3 {
         tasks.push(server.task(json!({})).await);
     }
-    let mut wish = claim(3, 0);
-    wish["steps"] = json!(["held"]);
-    let held = there.post("workers/claim", &wish).await.json()["steps"].clone();
+    let mut request = claim(3, 0);
+    request["steps"] = json!(["held"]);
+    let held = there.post("workers/claim", &request).await.json()["steps"].clone();
     let held = held.as_array().expect("steps");
     assert_eq!(held.len(), tasks.len());
     let waiting: Vec<_> = (0..3).map(|_| wait(&there, Some(&["held"]))).collect();
@@ -56,14 +56,14 @@ async fn steps_claimed_at_a_stopping_server_are_completed_at_another() {
         let answer = answered(waiting).await;
         assert_eq!((answer.status, answer.body.as_str()), (204, ""), "{answer:?}");
     }
-    println!("whoever waited was answered {:?} after the signal", since.elapsed());
+    println!("waiting claims were answered {:?} after the signal", since.elapsed());
     let ended = stopping.ended().await;
-    assert_eq!(ended.status.code(), Some(0), "{}", ended.said);
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.output);
     crowd.busy(LOAD).await;
 
     let done: Vec<_> = held.iter().map(|step| json!({"token": step["token"], "result": 1})).collect();
-    let told = server.report("complete", json!(done)).await;
-    assert!(told.iter().all(|told| told["ok"] == true && told["task_state"] == "complete"), "{told:?}");
+    let reply = server.report("complete", json!(done)).await;
+    assert!(reply.iter().all(|reply| reply["ok"] == true && reply["task_state"] == "complete"), "{reply:?}");
     for task in &tasks {
         let done = server.get(&format!("tasks/{task}")).await.json();
         assert_eq!((&done["status"], &done["steps"][0]["attempts"]), (&json!("complete"), &json!(1)), "{done}");
@@ -80,14 +80,14 @@ async fn a_namespace_created_elsewhere_is_served_to_waiting_claims() {
     let (_other, elsewhere) = server.another().await;
     let waits = |namespace: &'static str| {
         let client = server.client.clone();
-        let mut wish = claim(1, 60_000);
-        wish["namespaces"] = json!(["tests", namespace]);
-        tokio::spawn(async move { (client.post("workers/claim", &wish).await, Instant::now()) })
+        let mut request = claim(1, 60_000);
+        request["namespaces"] = json!(["tests", namespace]);
+        tokio::spawn(async move { (client.post("workers/claim", &request).await, Instant::now()) })
     };
-    let (rung, asked) = (waits("rung"), waits("asked"));
+    let (notified, polled) = (waits("notified"), waits("polled"));
     server.until_waiting(2).await;
     for (namespace, settings, waiting) in
-        [("rung", json!({}), rung), ("asked", json!({"mode": "polling", "poll_ms": 20}), asked)]
+        [("notified", json!({}), notified), ("polled", json!({"mode": "polling", "poll_ms": 20}), polled)]
     {
         let made = format!("namespaces/{namespace}");
         let made = elsewhere.send("PUT", &made, &[JSON], settings.to_string().as_bytes()).await;

@@ -100,7 +100,7 @@ async fn a_stalled_worker_is_rejected() {
     assert_eq!(all, [json!([1, "lease_ended", "still"]), json!([2, "complete", "other"])]);
     assert_eq!(attempts(&server, &task, "b").await.0.len(), 1);
     // Events are visible only after all older transactions, of any schema, have ended.
-    let told = |answer: &Answer| answer.json()["events"] != json!([]);
-    let told = eventually(server.address, "/v1/domain_events", told).await.json();
-    assert_eq!(told["events"].as_array().map(Vec::len), Some(1), "{told}");
+    let reply = |answer: &Answer| answer.json()["events"] != json!([]);
+    let reply = eventually(server.address, "/v1/domain_events", reply).await.json();
+    assert_eq!(reply["events"].as_array().map(Vec::len), Some(1), "{reply}");
 }

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::super::fixture::{Server, assert_refused, data, each, keys};
 use super::{Described, delete};
 
-/// Makes dead letters of everything that is in a queue.
+/// Makes a dead letter of every message in a queue.
 async fn give_up(server: &Server, queue: &str, group: &str) {
     loop {
         let answer = server.get(&format!("pop/queue/{queue}?batch=9&consumerGroup={group}")).await;
@@ -16,7 +16,7 @@ async fn give_up(server: &Server, queue: &str, group: &str) {
     }
 }
 
-/// Dead letters are listed in the form of the contract, with all filters that clients send.
+/// Dead letters are listed in the documented form, with all filters that clients send.
 #[tokio::test]
 async fn dead_letters_are_listed() {
     let server = Server::start().await;
@@ -29,8 +29,8 @@ async fn dead_letters_are_listed() {
     server.set("q", "retry_limit = 0").await;
     server.ack(&popped, "failed").await;
     give_up(&server, "r", "h").await;
-    let told = described.ask("GET", "/dlq", "dlq?queue=q&consumerGroup=g&limit=100&offset=0").await;
-    let letter = &told["messages"][0];
+    let reply = described.ask("GET", "/dlq", "dlq?queue=q&consumerGroup=g&limit=100&offset=0").await;
+    let letter = &reply["messages"][0];
     let expected = "consumerGroup createdAt data deadLetterId errorMessage failedAt id offset partition partitionId producerSub queue retryCount traceId transactionId";
     assert_eq!(keys(letter).join(" "), expected);
     assert_eq!(
@@ -46,14 +46,15 @@ async fn dead_letters_are_listed() {
         ("from=2030-01-01", vec![], 0),
         ("to=2030-01-01&queue=r", vec!["3"], 1),
     ] {
-        let told = server.get(&format!("dlq?{query}")).await.json();
-        assert_eq!(each(&told["messages"], "transactionId"), expected, "{query}");
-        assert_eq!((&told["total"], &told["pagination"]["total"]), (&json!(total), &json!(total)), "{query}");
+        let reply = server.get(&format!("dlq?{query}")).await.json();
+        assert_eq!(each(&reply["messages"], "transactionId"), expected, "{query}");
+        assert_eq!((&reply["total"], &reply["pagination"]["total"]), (&json!(total), &json!(total)), "{query}");
     }
     assert_refused(&server.get("dlq?from=then").await, 400, "from");
 }
 
-/// Replaying acts on what its filter means, after a count if that is asked for, and on everything only if that is said.
+/// A replay applies to the messages that its filter matches; with `dryRun` it counts only; for all messages `all=true`
+/// is required.
 #[tokio::test]
 async fn dead_letters_are_replayed_by_filter() {
     let server = Server::start().await;
@@ -68,8 +69,8 @@ async fn dead_letters_are_replayed_by_filter() {
     let count = json!({"queue": "q", "dryRun": true});
     let counted = described.tell("/dlq/replay", "dlq/replay", &count, 200).await;
     assert_eq!((&counted["wouldReplay"], &counted["replayed"]), (&json!(2), &json!(0)));
-    let told = described.tell("/dlq/replay", "dlq/replay", &json!({"queue": "q"}), 200).await;
-    assert_eq!(told, json!({"replayed": 2, "kept": [], "keptCount": 0}));
+    let reply = described.tell("/dlq/replay", "dlq/replay", &json!({"queue": "q"}), 200).await;
+    assert_eq!(reply, json!({"replayed": 2, "kept": [], "keptCount": 0}));
     assert_eq!(data(&server.pop("queue/q?batch=9&consumerGroup=g").await), ["1", "2"]);
     let number = server.get("dlq?queue=r").await.json()["messages"][0]["deadLetterId"].clone();
     assert_eq!(server.post("dlq/replay", &json!({"deadLetterIds": [number]})).await.json()["replayed"], 1);
@@ -80,7 +81,7 @@ async fn dead_letters_are_replayed_by_filter() {
     assert_refused(&server.post("dlq/replay", &json!({"queue": "q", "from": "then"})).await, 400, "from");
 }
 
-/// Purging likewise.
+/// A purge follows the same rules.
 #[tokio::test]
 async fn dead_letters_are_purged_by_filter() {
     let server = Server::start().await;

@@ -6,16 +6,16 @@ use super::super::fixture::{Server, assert_refused, data, each};
 use super::{Described, column, delete};
 use crate::http::send;
 
-/// Groups are listed with their lag, one by one, and those that lag; names with slashes that nobody escaped are names.
+/// Groups are listed with their lag, one by one, and those that lag; names may contain unescaped slashes.
 #[tokio::test]
 async fn groups_are_listed_with_their_lag() {
     let server = Server::start().await;
     let described = Described::of(&server).await;
     server.push("q", "p", &["1", "2"]).await;
     let popped = server.pop("queue/q?consumerGroup=a/b").await;
-    let told = described.ask("GET", "/consumer-groups", "consumer-groups").await;
-    assert_eq!((column(&told, "name"), column(&told, "totalLag")), (json!(["a/b"]), json!([2])));
-    assert_eq!((&told[0]["state"], &told[0]["subscriptionMode"]), (&json!("Active"), &json!("all")));
+    let reply = described.ask("GET", "/consumer-groups", "consumer-groups").await;
+    assert_eq!((column(&reply, "name"), column(&reply, "totalLag")), (json!(["a/b"]), json!([2])));
+    assert_eq!((&reply[0]["state"], &reply[0]["subscriptionMode"]), (&json!("Active"), &json!("all")));
     server.ack(&popped, "completed").await;
     for path in ["a/b", "a%2Fb"] {
         let one = described.ask("GET", "/consumer-groups/{group}", &format!("consumer-groups/{path}")).await;
@@ -25,11 +25,11 @@ async fn groups_are_listed_with_their_lag() {
     let lagging = described.ask("GET", "/consumer-groups/lagging", "consumer-groups/lagging?minLagSeconds=0").await;
     assert_eq!(each(&lagging, "partitionName"), ["p"]);
     assert_eq!(server.get("consumer-groups/lagging?minLagSeconds=60").await.json(), json!([]));
-    assert_refused(&server.get("consumer-groups/nobody").await, 404, "there is no consumer group");
+    assert_refused(&server.get("consumer-groups/unknown").await, 404, "there is no consumer group");
     assert_refused(&server.get("consumer-groups/lagging?minLagSeconds=x").await, 400, "minLagSeconds");
 }
 
-/// A group is moved to the end and to a time, in all partitions or in one; what cannot be meant moves nothing.
+/// A group is moved to the end and to a time, in all partitions or in one; an invalid request moves nothing.
 #[tokio::test]
 async fn a_group_is_moved() {
     let server = Server::start().await;
@@ -39,32 +39,32 @@ async fn a_group_is_moved() {
     }
     server.ack(&server.pop("queue/a%2Fb?consumerGroup=g/h&batch=9&partitions=9").await, "completed").await;
     let seek = "/consumer-groups/{group}/queues/{queue}/seek";
-    let told = described
+    let reply = described
         .tell(seek, "consumer-groups/g/h/queues/a/b/seek", &json!({"timestamp": "2020-01-01T00:00:00Z"}), 200)
         .await;
     let expected =
         json!({"success": true, "consumerGroup": "g/h", "queue": "a/b", "partition": null, "partitionsUpdated": 2});
-    assert_eq!(told, expected);
-    let told = described.tell(seek, "consumer-groups/g%2Fh/queues/a%2Fb/seek", &json!({"toEnd": true}), 200).await;
-    assert_eq!(told["partitionsUpdated"], 2);
+    assert_eq!(reply, expected);
+    let reply = described.tell(seek, "consumer-groups/g%2Fh/queues/a%2Fb/seek", &json!({"toEnd": true}), 200).await;
+    assert_eq!(reply["partitionsUpdated"], 2);
     server.pop_nothing("queue/a%2Fb?consumerGroup=g/h").await;
     let part = "/consumer-groups/{group}/queues/{queue}/partitions/{partition}/seek";
     let early = json!({"timestamp": "2020-01-01"});
     for path in ["g/h/queues/a/b/partitions/r/s/seek", "g%2Fh/queues/a%2Fb/partitions/r%2Fs/seek"] {
-        let told = described.tell(part, &format!("consumer-groups/{path}"), &early, 200).await;
-        assert_eq!((&told["partition"], &told["partitionsUpdated"]), (&json!("r/s"), &json!(1)), "{path}");
+        let reply = described.tell(part, &format!("consumer-groups/{path}"), &early, 200).await;
+        assert_eq!((&reply["partition"], &reply["partitionsUpdated"]), (&json!("r/s"), &json!(1)), "{path}");
     }
     let again = server.pop("queue/a%2Fb?consumerGroup=g/h&batch=9&partitions=9").await;
     assert_eq!((data(&again), &again["partition"]), (vec!["1"], &json!("r/s")));
     let path = "consumer-groups/g%2Fh/queues/a%2Fb/seek";
-    for (body, said) in [
+    for (body, message) in [
         (json!({}), "toEnd"),
         (json!({"toEnd": false}), "toEnd"),
         (json!({"timestamp": "yesterday"}), "timestamp"),
         (json!({"timestamp": "2020-01-01", "toEnd": true}), "must not be combined with"),
         (json!({"toEnd": "yes"}), "invalid body"),
     ] {
-        assert_refused(&server.post(path, &body).await, 400, said);
+        assert_refused(&server.post(path, &body).await, 400, message);
     }
     let nothing = send(server.address, "POST", &format!("/api/v1/{path}"), &[], b"").await;
     assert_refused(&nothing, 400, "toEnd");
@@ -73,7 +73,8 @@ async fn a_group_is_moved() {
     assert_refused(&absent, 404, "has no partition");
 }
 
-/// A deleted group reads from the beginning again, of one queue or of all; without its metadata it begins where its subscription says.
+/// A deleted group reads from the beginning again, in one queue or in all; with its metadata kept it starts where its
+/// subscription says.
 #[tokio::test]
 async fn a_group_is_deleted() {
     let server = Server::start().await;
@@ -87,22 +88,22 @@ async fn a_group_is_deleted() {
         read(queue).await;
     }
     let of_queue = "/consumer-groups/{group}/queues/{queue}";
-    let told = described.ask("DELETE", of_queue, "consumer-groups/g/h/queues/a/b?deleteMetadata=true").await;
-    assert_eq!(told, json!({"success": true, "consumerGroup": "g/h", "queues": 1, "metadataDeleted": true}));
+    let reply = described.ask("DELETE", of_queue, "consumer-groups/g/h/queues/a/b?deleteMetadata=true").await;
+    assert_eq!(reply, json!({"success": true, "consumerGroup": "g/h", "queues": 1, "metadataDeleted": true}));
     server.pop_nothing("queue/q?consumerGroup=g/h").await;
     read("a%2Fb").await;
-    let told = described.ask("DELETE", "/consumer-groups/{group}", "consumer-groups/g%2Fh").await;
-    assert_eq!(told["queues"], 2);
+    let reply = described.ask("DELETE", "/consumer-groups/{group}", "consumer-groups/g%2Fh").await;
+    assert_eq!(reply["queues"], 2);
     read("q").await;
-    assert_eq!(delete(&server, "consumer-groups/nobody").await.json()["queues"], 0);
+    assert_eq!(delete(&server, "consumer-groups/unknown").await.json()["queues"], 0);
     let since = json!({"subscriptionTimestamp": "2030-01-01T00:00:00Z"});
     let subscription = "/consumer-groups/{group}/subscription";
-    let told = described.tell(subscription, "consumer-groups/g/h/subscription", &since, 200).await;
-    assert_eq!((&told["queues"], &told["subscriptionTimestamp"]), (&json!(1), &json!("2030-01-01T00:00:00.000000Z")));
-    let told = delete(&server, "consumer-groups/g/h?deleteMetadata=False").await.json();
-    assert_eq!((&told["queues"], &told["metadataDeleted"]), (&json!(1), &json!(false)));
+    let reply = described.tell(subscription, "consumer-groups/g/h/subscription", &since, 200).await;
+    assert_eq!((&reply["queues"], &reply["subscriptionTimestamp"]), (&json!(1), &json!("2030-01-01T00:00:00.000000Z")));
+    let reply = delete(&server, "consumer-groups/g/h?deleteMetadata=False").await.json();
+    assert_eq!((&reply["queues"], &reply["metadataDeleted"]), (&json!(1), &json!(false)));
     server.pop_nothing("queue/q?consumerGroup=g/h").await;
-    assert_refused(&server.post("consumer-groups/nobody/subscription", &since).await, 404, "no consumer group");
+    assert_refused(&server.post("consumer-groups/unknown/subscription", &since).await, 404, "no consumer group");
     for body in [json!({}), json!({"subscriptionTimestamp": "soon"}), json!({"subscriptionTimestamp": [1]})] {
         let answer = server.post("consumer-groups/g/subscription", &body).await;
         assert_refused(&answer, 400, "subscriptionTimestamp");

@@ -6,34 +6,34 @@ use super::super::fixture::{Server, assert_refused, data, each, keys};
 use super::Described;
 use crate::http::eventually;
 
-/// Pushes are kept aside and come when maintenance ends, through whichever server; the state is told in the form of the contract.
+/// Pushes are buffered until maintenance ends, through any server; the state is reported in the documented form.
 #[tokio::test]
-async fn pushes_are_kept_aside() {
+async fn pushes_are_buffered_during_maintenance() {
     let server = Server::start().await;
     let (_other, other) = server.another().await;
     let described = Described::of(&server).await;
     let state = described.ask("GET", "/system/maintenance", "system/maintenance").await;
     assert_eq!(keys(&state).join(" "), "bufferHealthy bufferStats bufferedMessages maintenanceMode popMaintenanceMode");
     assert_eq!((&state["maintenanceMode"], &state["bufferHealthy"]), (&json!(false), &json!(true)));
-    let told = described.tell("/system/maintenance", "system/maintenance", &json!({"enabled": true}), 200).await;
-    assert_eq!(told["maintenanceMode"], true);
+    let reply = described.tell("/system/maintenance", "system/maintenance", &json!({"enabled": true}), 200).await;
+    assert_eq!(reply["maintenanceMode"], true);
     assert_eq!(each(&other.push("q", "p", &["1", "2"]).await, "status"), ["buffered", "buffered"]);
     assert_eq!(server.get("system/maintenance").await.json()["bufferedMessages"], 2);
     server.pop_nothing("queue/q?batch=9").await;
-    let told = other.post("system/maintenance", &json!({"enabled": false})).await.json();
-    assert_eq!((&told["maintenanceMode"], &told["bufferedMessages"]), (&json!(false), &json!(0)));
+    let reply = other.post("system/maintenance", &json!({"enabled": false})).await.json();
+    assert_eq!((&reply["maintenanceMode"], &reply["bufferedMessages"]), (&json!(false), &json!(0)));
     assert_eq!(data(&server.pop("queue/q?batch=9").await), ["1", "2"]);
 }
 
-/// While pops are under maintenance a waiting pop waits, and gets what there is when it ends.
+/// During maintenance of pops a waiting pop keeps waiting, and is answered when maintenance ends.
 #[tokio::test]
 async fn pops_find_nothing_under_maintenance() {
     let server = Server::start().await;
     let described = Described::of(&server).await;
     server.push("q", "p", &["1"]).await;
     let route = "/system/maintenance/pop";
-    let told = described.tell(route, "system/maintenance/pop", &json!({"enabled": true}), 200).await;
-    assert_eq!((&told["popMaintenanceMode"], &told["maintenanceMode"]), (&json!(true), &json!(false)));
+    let reply = described.tell(route, "system/maintenance/pop", &json!({"enabled": true}), 200).await;
+    assert_eq!((&reply["popMaintenanceMode"], &reply["maintenanceMode"]), (&json!(true), &json!(false)));
     server.pop_nothing("queue/q").await;
     server.pop_nothing("queue/q?wait=true&timeout=200").await;
     let (popped, ()) = tokio::join!(server.pop("queue/q?wait=true&timeout=20000"), async {

@@ -6,7 +6,7 @@ use super::super::fixture::{Server, assert_refused, data, each, keys};
 use super::{Described, delete};
 use crate::http::send;
 
-/// Messages are listed by everything they have, in the form of the contract.
+/// Messages are listed by every filter, in the documented form.
 #[tokio::test]
 async fn messages_are_listed() {
     let server = Server::start().await;
@@ -14,11 +14,11 @@ async fn messages_are_listed() {
     server.push("shop.orders", "p", &["1", "2", "3"]).await;
     server.push("mail", "p", &["4"]).await;
     let popped = server.pop("queue/shop.orders?batch=1").await;
-    let told = described.ask("GET", "/messages", "messages?queue=shop.orders").await;
-    assert_eq!(each(&told["messages"], "transactionId"), ["3", "2", "1"]);
-    assert_eq!(each(&told["messages"], "status"), ["pending", "pending", "processing"]);
-    assert_eq!(told["mode"], json!({"hasQueueMode": true, "busGroupsCount": 0, "type": "queue"}));
-    assert_eq!(told["messages"][2]["busStatus"], json!({"consumedBy": 0, "totalGroups": 1}));
+    let reply = described.ask("GET", "/messages", "messages?queue=shop.orders").await;
+    assert_eq!(each(&reply["messages"], "transactionId"), ["3", "2", "1"]);
+    assert_eq!(each(&reply["messages"], "status"), ["pending", "pending", "processing"]);
+    assert_eq!(reply["mode"], json!({"hasQueueMode": true, "busGroupsCount": 0, "type": "queue"}));
+    assert_eq!(reply["messages"][2]["busStatus"], json!({"consumedBy": 0, "totalGroups": 1}));
     server.ack(&popped, "dlq").await;
     for (query, expected) in [
         ("status=completed", vec!["1"]),
@@ -30,18 +30,20 @@ async fn messages_are_listed() {
         ("from=2030-01-01", vec![]),
         ("to=2020-01-01T00:00:00Z", vec![]),
     ] {
-        let told = server.get(&format!("messages?{query}")).await.json();
-        assert_eq!(each(&told["messages"], "transactionId"), expected, "{query}");
+        let reply = server.get(&format!("messages?{query}")).await.json();
+        assert_eq!(each(&reply["messages"], "transactionId"), expected, "{query}");
     }
-    for (query, said) in [("status=lost", "status"), ("from=then", "from"), ("limit=-1", "limit"), ("queue=%00", "NUL")]
+    for (query, message) in
+        [("status=lost", "status"), ("from=then", "from"), ("limit=-1", "limit"), ("queue=%00", "NUL")]
     {
-        assert_refused(&server.get(&format!("messages?{query}")).await, 400, said);
+        assert_refused(&server.get(&format!("messages?{query}")).await, 400, message);
     }
 }
 
-/// One message is shown with its payload and its readers, deleted, made a dead letter and tried again, by an id with slashes that nobody escaped.
+/// A message is shown with its payload and its groups, deleted, made a dead letter and retried, by an id with unescaped
+/// slashes.
 #[tokio::test]
-async fn one_message_is_shown_buried_retried_and_deleted() {
+async fn a_message_is_shown_dead_lettered_retried_and_deleted() {
     let server = Server::start().await;
     let described = Described::of(&server).await;
     let partition = server.push("q", "p", &["x/y", "2"]).await[0]["partition_id"].as_str().expect("an id").to_owned();
@@ -78,9 +80,9 @@ async fn one_message_is_shown_buried_retried_and_deleted() {
     assert_refused(&post(format!("{done}/lose")).await, 404, "nothing of that name");
 }
 
-/// A payload comes back as it went in, whatever JSON it is, and so does that of a dead letter.
+/// The payload of a message and of a dead letter is returned unchanged, whatever JSON it is.
 #[tokio::test]
-async fn payloads_are_shown_as_they_are() {
+async fn payloads_are_returned_unchanged() {
     let server = Server::start().await;
     let described = Described::of(&server).await;
     for (number, payload) in [Value::Null, json!({}), json!([1, "🐘"]), json!(0), json!(false)].into_iter().enumerate()

@@ -1,4 +1,4 @@
-//! Everything about queues that is not moving messages, against real servers.
+//! The administrative routes of queues, against real servers.
 
 mod dead_letters;
 mod groups;
@@ -16,7 +16,7 @@ use super::document::check;
 use super::fixture::Client;
 use crate::http::{Answer, get, send};
 
-/// The document, to hold answers against.
+/// The document that responses are checked against.
 pub(super) struct Described<'a> {
     client: &'a Client,
     document: Value,
@@ -27,22 +27,22 @@ impl<'a> Described<'a> {
         Described { client, document: get(client.address, "/openapi.json").await.json() }
     }
 
-    /// Asks without a body, and holds the answer against what the document says of `path`.
+    /// Sends a request without a body, and checks the response against the document of `path`.
     pub(super) async fn ask(&self, method: &str, path: &str, asked: &str) -> Value {
         let answer = send(self.client.address, method, &format!("/api/v1/{asked}"), &[], b"").await;
         self.held(method, path, answer, 200)
     }
 
-    /// Sends a body, and holds the answer against what the document says of `path`.
+    /// Sends a request with a body, and checks the response against the document of `path`.
     pub(super) async fn tell(&self, path: &str, asked: &str, body: &Value, status: u16) -> Value {
         self.held("POST", path, self.client.post(asked, body).await, status)
     }
 
     fn held(&self, method: &str, path: &str, answer: Answer, status: u16) -> Value {
         assert_eq!(answer.status, status, "{method} {path}: {answer:?}");
-        let told = answer.json();
-        check(&self.document, path, &method.to_lowercase(), &status.to_string(), &told);
-        told
+        let reply = answer.json();
+        check(&self.document, path, &method.to_lowercase(), &status.to_string(), &reply);
+        reply
     }
 }
 
@@ -52,6 +52,6 @@ pub(super) async fn delete(client: &Client, path: &str) -> Answer {
 }
 
 /// The values of one key of each element, as an array.
-pub(super) fn column(told: &Value, key: &str) -> Value {
-    told.as_array().expect("an array").iter().map(|told| told[key].clone()).collect()
+pub(super) fn column(reply: &Value, key: &str) -> Value {
+    reply.as_array().expect("an array").iter().map(|reply| reply[key].clone()).collect()
 }

@@ -1,4 +1,4 @@
-//! Query parameters: administrative routes refuse those they do not know, and producers and consumers may send any.
+//! Query parameters: administrative routes reject unknown ones, and producers and consumers may send any.
 
 use serde_json::json;
 
@@ -6,8 +6,9 @@ use super::super::fixture::{Server, assert_refused};
 use super::delete;
 use crate::http::{get, send};
 
-/// A misspelt parameter must not be passed over: `?partion=p` would clear the whole queue. The refusal names it.
-/// Every administrative operation of the document is sent one, and some in the spelling of clients that do not escape slashes; nothing is cleared or deleted by that.
+/// A misspelt parameter must not be ignored: `?partion=p` would clear the whole queue. The error names it.
+/// Sends one to every administrative operation of the document, and to some in the spelling of clients that do not
+/// escape slashes; nothing is cleared or deleted by that.
 #[tokio::test]
 async fn an_unknown_parameter_of_an_administrative_route_is_refused() {
     let server = Server::start().await;
@@ -33,10 +34,11 @@ async fn an_unknown_parameter_of_an_administrative_route_is_refused() {
     assert_eq!(server.get("resources/queues/a/b").await.json()["messages"]["total"], 1);
 }
 
-/// Clients in the field must go on: what those of Queen MQ send to administrative routes is taken, and routes that move messages take any parameter.
-/// The parameters are those of the Python client, by itself and as its documentation names them.
+/// Existing clients must keep working: parameters that Queen MQ's clients send to administrative routes are accepted,
+/// and routes that move messages accept any parameter.
+/// The parameters are those of the Python client, and those that its documentation names.
 #[tokio::test]
-async fn what_clients_send_is_taken() {
+async fn parameters_of_existing_clients_are_accepted() {
     let server = Server::start().await;
     server.push("a/b", "p", &["1"]).await;
     for asked in [

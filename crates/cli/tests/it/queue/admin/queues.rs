@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::super::fixture::{Server, assert_refused, keys};
 use super::{Described, delete};
 
-/// A queue is made with the options that clients send, and all of them come back, those that were not given with the defaults that clients know.
-/// Sends what a client of the field sends for a plain `create`, then one more option.
+/// A queue is created with the options that clients send, and the response has all options, with the defaults that
+/// clients expect. Sends what existing clients send for a plain `create`, then one more option.
 #[tokio::test]
 async fn a_queue_is_configured_and_all_options_come_back() {
     let server = Server::start().await;
@@ -14,34 +14,34 @@ async fn a_queue_is_configured_and_all_options_come_back() {
     let plain = json!({"queue": "shop.orders", "namespace": null, "task": null, "options": {
         "leaseTime": 300, "retryLimit": 3, "priority": 0, "delayedProcessing": 0, "windowBuffer": 0, "maxSize": 0,
         "retentionSeconds": 0, "completedRetentionSeconds": 0, "encryptionEnabled": false}});
-    let told = described.tell("/configure", "configure", &plain, 200).await;
-    assert_eq!(keys(&told).join(" "), "configured namespace options partitionId queue queueId task");
+    let reply = described.tell("/configure", "configure", &plain, 200).await;
+    assert_eq!(keys(&reply).join(" "), "configured namespace options partitionId queue queueId task");
     assert_eq!(
-        (&told["configured"], &told["namespace"], &told["task"]),
+        (&reply["configured"], &reply["namespace"], &reply["task"]),
         (&json!(true), &json!("shop"), &json!("orders"))
     );
     let defaults = json!({"leaseTime": 300, "retryLimit": 3, "retryDelay": 1000, "maxSize": 0, "ttl": 3600,
         "deadLetterQueue": false, "dlqAfterMaxRetries": false, "priority": 0, "delayedProcessing": 0, "windowBuffer": 0,
         "retentionSeconds": 0, "completedRetentionSeconds": 0, "retentionEnabled": false, "encryptionEnabled": false,
         "maxWaitTimeSeconds": 0, "chargeExpiredLeases": true, "consumedRetentionSeconds": 86400});
-    assert_eq!(told["options"], defaults);
+    assert_eq!(reply["options"], defaults);
     let more = json!({"queue": "shop.orders", "options": {"dlqAfterMaxRetries": true, "ttl": 60.0, "unknown": [1], "retryLimit": null}});
-    let told = server.post("configure", &more).await.json();
-    let options = &told["options"];
+    let reply = server.post("configure", &more).await.json();
+    let options = &reply["options"];
     assert_eq!(
         (&options["dlqAfterMaxRetries"], &options["ttl"], &options["retryLimit"]),
         (&json!(true), &json!(60), &json!(3))
     );
     let pushed = server.push("shop.orders", "Default", &["1"]).await;
-    assert_eq!(pushed[0]["partition_id"], told["partitionId"]);
+    assert_eq!(pushed[0]["partition_id"], reply["partitionId"]);
 }
 
-/// What cannot be meant is refused with the name of the option, and no queue is made.
+/// An invalid option is rejected with its name, and no queue is created.
 /// A table of them.
 #[tokio::test]
-async fn options_that_cannot_be_meant_are_refused() {
+async fn invalid_options_are_rejected() {
     let server = Server::start().await;
-    for (body, said) in [
+    for (body, message) in [
         (json!({}), "`queue`: required"),
         (json!({"queue": null}), "queue"),
         (json!({"queue": ""}), "`queue`: must not be empty"),
@@ -57,20 +57,20 @@ async fn options_that_cannot_be_meant_are_refused() {
         (json!({"queue": "q", "options": 7}), "invalid body"),
         (json!("q"), "invalid body"),
     ] {
-        assert_refused(&server.post("configure", &body).await, 400, said);
+        assert_refused(&server.post("configure", &body).await, 400, message);
     }
     assert_eq!(server.get("resources/queues").await.json()["total"], 0);
 }
 
-/// A queue is deleted whether or not it is there, also if its name has slashes that nobody escaped; pushed to again it is new.
+/// A queue is deleted whether or not it exists, also by a name with unescaped slashes; a push then creates a new queue.
 #[tokio::test]
 async fn a_queue_is_deleted_even_if_absent() {
     let server = Server::start().await;
     let described = Described::of(&server).await;
     for (name, path) in [("plain", "plain"), ("a/b 🐘", "a/b%20%F0%9F%90%98"), ("c/d", "c%2Fd"), ("depth", "depth")] {
         server.push(name, "p", &["1"]).await;
-        let told = described.ask("DELETE", "/resources/queues/{queue}", &format!("resources/queues/{path}")).await;
-        assert_eq!(told, json!({"deleted": true, "queue": name, "existed": true}));
+        let reply = described.ask("DELETE", "/resources/queues/{queue}", &format!("resources/queues/{path}")).await;
+        assert_eq!(reply, json!({"deleted": true, "queue": name, "existed": true}));
         let again = delete(&server, &format!("resources/queues/{path}")).await.json();
         assert_eq!(again["existed"], false);
         let pushed = server.push(name, "p", &["1"]).await;
@@ -78,7 +78,7 @@ async fn a_queue_is_deleted_even_if_absent() {
     }
 }
 
-/// A queue, or one of its partitions, is emptied, and goes on with what comes next.
+/// A queue, or one of its partitions, is cleared, and delivers the messages that come later.
 #[tokio::test]
 async fn a_queue_is_cleared() {
     let server = Server::start().await;
@@ -86,10 +86,10 @@ async fn a_queue_is_cleared() {
     for name in ["q", "a/b"] {
         server.push(name, "p", &["1", "2"]).await;
         server.push(name, "r", &["3"]).await;
-        let told = described.ask("DELETE", "/queues/{queue}/clear", &format!("queues/{name}/clear?partition=p")).await;
-        assert_eq!(told, json!({"cleared": true, "queue": name, "partition": "p", "messages": 2}));
-        let told = delete(&server, &format!("queues/{name}/clear")).await.json();
-        assert_eq!((&told["messages"], &told["partition"]), (&json!(1), &Value::Null));
+        let reply = described.ask("DELETE", "/queues/{queue}/clear", &format!("queues/{name}/clear?partition=p")).await;
+        assert_eq!(reply, json!({"cleared": true, "queue": name, "partition": "p", "messages": 2}));
+        let reply = delete(&server, &format!("queues/{name}/clear")).await.json();
+        assert_eq!((&reply["messages"], &reply["partition"]), (&json!(1), &Value::Null));
     }
     server.pop_nothing("queue/q").await;
     server.push("q", "p", &["1"]).await;

@@ -5,18 +5,18 @@ use serde_json::{Value, json};
 use super::super::fixture::{Server, assert_refused, each, keys};
 use super::{Described, column};
 
-/// Queues are listed with what they hold, found by part of their names, page by page.
+/// Queues are listed with their contents, found by part of their names, page by page.
 #[tokio::test]
-async fn queues_are_listed_with_what_they_hold() {
+async fn queues_are_listed_with_their_contents() {
     let server = Server::start().await;
     let described = Described::of(&server).await;
     server.push("shop.orders", "a", &["1", "2"]).await;
     server.push("shop.orders", "b", &["3"]).await;
     server.push("mail", "a", &["4"]).await;
     let popped = server.pop("queue/shop.orders?consumerGroup=g&batch=9").await;
-    let told = described.ask("GET", "/resources/queues", "resources/queues").await;
-    assert_eq!((column(&told["queues"], "name"), &told["total"]), (json!(["mail", "shop.orders"]), &json!(2)));
-    let orders = &told["queues"][1];
+    let reply = described.ask("GET", "/resources/queues", "resources/queues").await;
+    assert_eq!((column(&reply["queues"], "name"), &reply["total"]), (json!(["mail", "shop.orders"]), &json!(2)));
+    let orders = &reply["queues"][1];
     assert_eq!(keys(orders).join(" "), "createdAt id messages name namespace partitions task");
     assert_eq!(
         (&orders["namespace"], &orders["task"], &orders["partitions"]),
@@ -43,26 +43,27 @@ async fn queues_are_listed_with_what_they_hold() {
     );
 }
 
-/// Of a queue one sees how far each group has come in each partition, and who has it; also if its name has slashes that nobody escaped.
+/// A queue is shown with the cursor and the lease of each group in each partition, also by a name with unescaped
+/// slashes.
 #[tokio::test]
-async fn a_queue_says_who_has_its_partitions() {
+async fn a_queue_is_shown_with_its_leases() {
     let server = Server::start().await;
     let described = Described::of(&server).await;
     server.push("a/b", "p", &["1", "2", "3"]).await;
     let popped = server.pop("queue/a%2Fb?consumerGroup=g&batch=2").await;
-    let told = described.ask("GET", "/resources/queues/{queue}", "resources/queues/a/b").await;
+    let reply = described.ask("GET", "/resources/queues/{queue}", "resources/queues/a/b").await;
     assert_eq!(
-        (&told["name"], &told["options"]["leaseTime"], &told["partitionCount"]),
+        (&reply["name"], &reply["options"]["leaseTime"], &reply["partitionCount"]),
         (&json!("a/b"), &json!(300), &json!(1))
     );
-    let cursor = &told["partitions"][0]["cursors"][0];
+    let cursor = &reply["partitions"][0]["cursors"][0];
     assert_eq!((&cursor["consumerGroup"], &cursor["position"], &cursor["lag"]), (&json!("g"), &json!(0), &json!(3)));
     assert_eq!((&cursor["leaseId"], &cursor["leasedMessages"]), (&popped["leaseId"], &json!(2)));
     assert!(cursor["leaseExpiresAt"].is_string() && cursor["lastReadAt"].is_string(), "{cursor}");
-    assert_eq!(told["consumerGroups"][0]["totalLag"], 3);
+    assert_eq!(reply["consumerGroups"][0]["totalLag"], 3);
     server.ack(&popped, "completed").await;
-    let told = server.get("resources/queues/a%2Fb?partition=p").await.json();
-    let cursor = &told["partitions"][0]["cursors"][0];
+    let reply = server.get("resources/queues/a%2Fb?partition=p").await.json();
+    let cursor = &reply["partitions"][0]["cursors"][0];
     assert_eq!(
         (&cursor["position"], &cursor["leaseId"], &cursor["leaseExpiresAt"]),
         (&json!(2), &Value::Null, &Value::Null)
@@ -72,20 +73,20 @@ async fn a_queue_says_who_has_its_partitions() {
     assert_refused(&server.get("resources/queues/none").await, 404, "there is no queue");
 }
 
-/// How much waits for a group, in the form that the newer client documents.
+/// The depth of a group is returned in the form that the newer client documents.
 #[tokio::test]
-async fn depth_is_what_waits() {
+async fn depth_is_returned_per_group() {
     let server = Server::start().await;
     let described = Described::of(&server).await;
     server.push("a/b", "p", &["1", "2"]).await;
     server.push("a/b", "r", &["3"]).await;
     let popped = server.pop("queue/a%2Fb/partition/p?consumerGroup=g&batch=2").await;
     server.ack(&popped, "completed").await;
-    let told = described.ask("GET", "/resources/queues/{queue}/depth", "resources/queues/a/b/depth?group=g").await;
+    let reply = described.ask("GET", "/resources/queues/{queue}/depth", "resources/queues/a/b/depth?group=g").await;
     let expected = json!({"queue": "a/b", "group": "g", "pending": 1, "partitionsPending": 1, "conflation": false,
         "effectivePending": 1, "partitions": [{"partition": "r", "pending": 1}]});
-    assert_eq!(told, expected);
-    let nobody = server.get("resources/queues/a%2Fb/depth").await.json();
-    assert_eq!((&nobody["group"], &nobody["pending"]), (&json!("__QUEUE_MODE__"), &json!(3)));
+    assert_eq!(reply, expected);
+    let no_group = server.get("resources/queues/a%2Fb/depth").await.json();
+    assert_eq!((&no_group["group"], &no_group["pending"]), (&json!("__QUEUE_MODE__"), &json!(3)));
     assert_refused(&server.get("resources/queues/none/depth").await, 404, "there is no queue");
 }

@@ -1,4 +1,4 @@
-//! `/status…`, `/analytics/…`, `/stats/refresh`, and that house is kept.
+//! `/status…`, `/analytics/…`, `/stats/refresh`, and maintenance.
 
 use serde_json::json;
 
@@ -6,9 +6,9 @@ use super::super::fixture::{Server, assert_refused, each};
 use super::Described;
 use crate::http::eventually;
 
-/// Every page of a console has its answer, as the document says.
+/// Every route that a console uses is answered as documented.
 #[tokio::test]
-async fn a_console_is_answered() {
+async fn all_console_routes_are_answered() {
     let server = Server::start().await;
     let described = Described::of(&server).await;
     server.push("a/b", "p", &["1", "2"]).await;
@@ -26,18 +26,18 @@ async fn a_console_is_answered() {
     let analytics = described.ask("GET", "/status/analytics", "status/analytics?interval=hour&from=2020-01-01").await;
     assert_eq!(each(&analytics["consumerGroups"], "totalLag"), [2]);
     for path in ["analytics/system-metrics", "analytics/worker-metrics"] {
-        let told = described.ask("GET", &format!("/{path}"), path).await;
-        assert!(told["uptimeSeconds"].as_f64().is_some_and(|seconds| seconds > 0.0), "{told}");
+        let reply = described.ask("GET", &format!("/{path}"), path).await;
+        assert!(reply["uptimeSeconds"].as_f64().is_some_and(|seconds| seconds > 0.0), "{reply}");
     }
     let database = described.ask("GET", "/analytics/postgres-stats", "analytics/postgres-stats").await;
     assert!(each(&database["tables"], "name").contains(&&json!("segment")), "{database}");
     assert_eq!(described.ask("POST", "/stats/refresh", "stats/refresh").await, json!({"success": true}));
 }
 
-/// A server keeps house by itself, as often as it is told.
+/// A server runs maintenance by itself, at the configured interval.
 /// A queue with a `ttl`, whose message is made older than that.
 #[tokio::test]
-async fn a_server_keeps_house() {
+async fn a_server_runs_maintenance() {
     let server = Server::with(&["--eviction-interval", "50"]).await;
     server.post("configure", &json!({"queue": "q", "options": {"ttl": 60}})).await;
     server.push("q", "p", &["1"]).await;

@@ -1,4 +1,4 @@
-//! Consumers: what people do with what they pop.
+//! Consumers: everything that a client can do with a delivery.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::log::{Delivered, Delivery, Extension, PushFate, Said, Span, Word, WordFate};
-use super::producer::{Item, fate, note};
+use super::log::{AckStatus, Delivered, Delivery, Extension, PushOutcome, Report, ReportOutcome, Span};
+use super::producer::{Item, note, outcome};
 use super::stage::{Player, Stage};
 
-/// What is pushed on goes here.
+/// The queue that transactions push to.
 const SINK: &str = "checker.sink";
 
-/// Where somebody reads.
+/// What a consumer reads.
 #[derive(Clone, Copy)]
 pub(crate) enum Reads {
-    /// Everything, in every way there is.
+    /// All queues, by every kind of pop.
     All,
     /// One queue.
     Queue(&'static str),
@@ -37,7 +37,7 @@ enum Deed {
     Transact,
 }
 
-/// How often each, in all.
+/// The weight of each.
 const DEEDS: [(Deed, u64); 10] = [
     (Deed::AckAll, 20),
     (Deed::AckLast, 6),
@@ -50,11 +50,11 @@ const DEEDS: [(Deed, u64); 10] = [
     (Deed::Extend, 2),
     (Deed::Transact, 6),
 ];
-/// Where answers get lost, one cannot know how often a message failed.
+/// If responses get lost, the number of failures of a message is not known.
 const DEEDS_UNDER_FAULTS: [(Deed, u64); 4] =
     [(Deed::AckAll, 10), (Deed::AckLast, 3), (Deed::AckPrefix, 3), (Deed::OneByOne, 2)];
 
-/// Reads until the run is over. Without a group, for the queue itself.
+/// Reads until the run is over. Without a group, in queue mode.
 pub(crate) async fn consume(stage: Arc<Stage>, number: u64, group: Option<&'static str>, reads: Reads) {
     let mut player = Player::new(&stage, number);
     while !stage.is_over() {
@@ -70,10 +70,10 @@ pub(crate) async fn consume(stage: Arc<Stage>, number: u64, group: Option<&'stat
     }
 }
 
-/// Reads one queue until nothing comes any more.
+/// Reads one queue until it is empty.
 pub(crate) async fn drain(stage: Arc<Stage>, number: u64, group: Option<&'static str>, queue: &'static str) {
     let mut player = Player::new(&stage, number);
-    // Longer than whatever is leased now, or extended.
+    // Longer than every current lease.
     let wait = 3 * stage.queue(queue).lease.min(Duration::from_secs(2)) + Duration::from_secs(1);
     loop {
         let path = format!("pop/queue/{queue}?batch=1000&partitions=100&wait=true&timeout={}", wait.as_millis());
@@ -82,7 +82,8 @@ pub(crate) async fn drain(stage: Arc<Stage>, number: u64, group: Option<&'static
             return;
         }
         for delivery in deliveries {
-            let all: Vec<(usize, Said)> = (0..delivery.messages.len()).map(|at| (at, Said::Completed)).collect();
+            let all: Vec<(usize, AckStatus)> =
+                (0..delivery.messages.len()).map(|at| (at, AckStatus::Completed)).collect();
             say(&mut player, &delivery, &all).await;
         }
     }
@@ -95,12 +96,12 @@ fn path(player: &mut Player, reads: Reads) -> String {
         Reads::Queue(name) => player.stage.queue(name),
     };
     match player.once_in(4) {
-        true => format!("pop/queue/{}/partition/p{}?", queue.name, player.rng.u64(..queue.lanes)),
+        true => format!("pop/queue/{}/partition/p{}?", queue.name, player.rng.u64(..queue.partitions)),
         false => format!("pop/queue/{}?", queue.name),
     }
 }
 
-/// Pops; one delivery for each partition. `None`: nobody answered.
+/// Pops; one delivery for each partition. `None` if there was no response.
 async fn pop(player: &mut Player, path: &str, group: Option<&str>) -> Option<Vec<Delivery>> {
     let path = group.map_or(path.to_owned(), |group| format!("{path}&consumerGroup={group}"));
     let (span, answer) = player.ask("GET", &path, None).await;
@@ -116,15 +117,15 @@ async fn pop(player: &mut Player, path: &str, group: Option<&str>) -> Option<Vec
 
 fn deliveries(stage: &Stage, span: Span, popped: &Value) -> Vec<Delivery> {
     let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_else(|| panic!("no {key}: {value}")).to_owned();
-    let mut lanes: BTreeMap<String, Delivery> = BTreeMap::new();
+    let mut partitions: BTreeMap<String, Delivery> = BTreeMap::new();
     for message in popped["messages"].as_array().expect("messages") {
         let (queue, transaction) = (text(message, "queue"), text(message, "transactionId"));
-        let lane = format!("{queue}/{}", text(message, "partition"));
-        assert_eq!(message["data"], json!(transaction), "{lane}: a payload of another message");
-        let delivery = lanes.entry(lane.clone()).or_insert_with(|| Delivery {
+        let partition = format!("{queue}/{}", text(message, "partition"));
+        assert_eq!(message["data"], json!(transaction), "{partition}: a payload of another message");
+        let delivery = partitions.entry(partition.clone()).or_insert_with(|| Delivery {
             span,
             group: text(popped, "consumerGroup"),
-            lane,
+            partition,
             lease: text(popped, "leaseId"),
             lease_for: stage.queue(&queue).lease,
             retries: message["retryCount"].as_u64().expect("a number") as u32,
@@ -133,7 +134,7 @@ fn deliveries(stage: &Stage, span: Span, popped: &Value) -> Vec<Delivery> {
         });
         delivery.messages.push(Delivered { id: text(message, "id"), transaction, created: text(message, "createdAt") });
     }
-    lanes.into_values().collect()
+    partitions.into_values().collect()
 }
 
 fn deed(player: &mut Player, expires: bool, sunk: bool) -> Deed {
@@ -149,18 +150,18 @@ fn deed(player: &mut Player, expires: bool, sunk: bool) -> Deed {
 }
 
 async fn treat(player: &mut Player, delivery: &Delivery) {
-    let (queue, _) = delivery.lane.split_once('/').expect("a queue and a partition");
+    let (queue, _) = delivery.partition.split_once('/').expect("a queue and a partition");
     let plan = player.stage.queue(queue);
     let count = delivery.messages.len();
     let at = player.rng.usize(..count);
-    let done = |range: std::ops::Range<usize>| range.map(|at| (at, Said::Completed)).collect::<Vec<_>>();
+    let done = |range: std::ops::Range<usize>| range.map(|at| (at, AckStatus::Completed)).collect::<Vec<_>>();
     match deed(player, plan.expires, queue == SINK) {
         Deed::AckAll => say(player, delivery, &done(0..count)).await,
         Deed::AckLast => say(player, delivery, &done(count - 1..count)).await,
         Deed::AckPrefix => {
             say(player, delivery, &done(0..at)).await;
             if !plan.expires || !player.stage.faults && player.once_in(3) {
-                say(player, delivery, &[(at, Said::Retry)]).await;
+                say(player, delivery, &[(at, AckStatus::Retry)]).await;
             }
         }
         Deed::OneByOne => {
@@ -168,9 +169,9 @@ async fn treat(player: &mut Player, delivery: &Delivery) {
                 say(player, delivery, &done(at..at + 1)).await;
             }
         }
-        Deed::Fail => say(player, delivery, &stopping(at, Said::Failed, count)).await,
-        Deed::Retry => say(player, delivery, &stopping(at, Said::Retry, count)).await,
-        Deed::Bury => say(player, delivery, &stopping(at, Said::DeadLetter, count)).await,
+        Deed::Fail => say(player, delivery, &stopping(at, AckStatus::Failed, count)).await,
+        Deed::Retry => say(player, delivery, &stopping(at, AckStatus::Retry, count)).await,
+        Deed::Bury => say(player, delivery, &stopping(at, AckStatus::DeadLetter, count)).await,
         Deed::Expire => {
             tokio::time::sleep(plan.lease).await;
             player.rest(plan.lease / 2).await;
@@ -187,71 +188,71 @@ async fn treat(player: &mut Player, delivery: &Delivery) {
 }
 
 /// All completed but one.
-fn stopping(at: usize, said: Said, count: usize) -> Vec<(usize, Said)> {
-    (0..count).map(|each| (each, if each == at { said } else { Said::Completed })).collect()
+fn stopping(at: usize, status: AckStatus, count: usize) -> Vec<(usize, AckStatus)> {
+    (0..count).map(|each| (each, if each == at { status } else { AckStatus::Completed })).collect()
 }
 
-/// An ack. A lease knows whose it is, so the group need not be named, and some clients do.
-fn ack(delivery: &Delivery, at: usize, said: Said, named: bool) -> Value {
+/// An ack. A lease identifies its group, so the group may be missing; some clients send it.
+fn ack(delivery: &Delivery, at: usize, status: AckStatus, named: bool) -> Value {
     json!({
         "consumerGroup": named.then_some(&delivery.group),
         "type": "ack",
         "transactionId": delivery.messages[at].transaction,
         "partitionId": delivery.partition_id,
         "leaseId": delivery.lease,
-        "status": said.text(),
+        "status": status.text(),
     })
 }
 
-/// Says something of messages in one call, and again until it is answered.
-async fn say(player: &mut Player, delivery: &Delivery, said: &[(usize, Said)]) {
-    if said.is_empty() {
+/// Acks messages in one call, repeated until it is answered.
+async fn say(player: &mut Player, delivery: &Delivery, status: &[(usize, AckStatus)]) {
+    if status.is_empty() {
         return;
     }
     let named = player.rng.bool();
-    let acks: Vec<Value> = said.iter().map(|(at, said)| ack(delivery, *at, *said, named)).collect();
+    let acks: Vec<Value> = status.iter().map(|(at, status)| ack(delivery, *at, *status, named)).collect();
     let body = json!({"acknowledgments": acks});
     loop {
         let (span, answer) = player.ask("POST", "ack/batch", Some(&body)).await;
         let Some(answer) = answer else {
-            note_words(player, span, delivery, said, |_| WordFate::Lost);
+            note_reports(player, span, delivery, status, |_| ReportOutcome::Lost);
             continue;
         };
         assert_eq!(answer.status, 200, "{answer:?}");
-        let told = answer.json();
-        note_words(player, span, delivery, said, |at| word_fate(&told[at]));
+        let reply = answer.json();
+        note_reports(player, span, delivery, status, |at| report_outcome(&reply[at]));
         return;
     }
 }
 
-fn word_fate(told: &Value) -> WordFate {
-    match (told["success"].as_bool(), told["error"].as_str().unwrap_or_default()) {
-        (Some(true), _) => WordFate::Counted { dead: told["dlq"] == true },
-        (_, error) if error.contains("lease") && error.contains("over") => WordFate::Over,
-        (_, error) if error.contains("an earlier message") => WordFate::Behind,
-        _ => WordFate::Refused,
+fn report_outcome(reply: &Value) -> ReportOutcome {
+    match (reply["success"].as_bool(), reply["error"].as_str().unwrap_or_default()) {
+        (Some(true), _) => ReportOutcome::Counted { dead: reply["dlq"] == true },
+        (_, error) if error.contains("the lease has expired") => ReportOutcome::Over,
+        (_, error) if error.contains("an earlier message") => ReportOutcome::Behind,
+        _ => ReportOutcome::Refused,
     }
 }
 
-fn note_words(
+fn note_reports(
     player: &Player,
     span: Span,
     delivery: &Delivery,
-    said: &[(usize, Said)],
-    fate: impl Fn(usize) -> WordFate,
+    status: &[(usize, AckStatus)],
+    outcome: impl Fn(usize) -> ReportOutcome,
 ) {
     let call = player.stage.number();
-    let words = said.iter().enumerate().map(|(place, (at, said))| Word {
+    let reports = status.iter().enumerate().map(|(position, (at, status))| Report {
         span,
         call,
         group: delivery.group.clone(),
-        lane: delivery.lane.clone(),
+        partition: delivery.partition.clone(),
         lease: delivery.lease.clone(),
         id: delivery.messages[*at].id.clone(),
-        said: *said,
-        fate: fate(place),
+        status: *status,
+        outcome: outcome(position),
     });
-    player.stage.log().words.extend(words);
+    player.stage.log().reports.extend(reports);
 }
 
 async fn extend(player: &mut Player, delivery: &Delivery, by: Duration) {
@@ -261,17 +262,17 @@ async fn extend(player: &mut Player, delivery: &Delivery, by: Duration) {
     player.stage.log().extensions.push(Extension { span, lease: delivery.lease.clone(), by, success });
 }
 
-/// Acks everything and pushes a message on for each, together.
+/// Acks all messages and pushes one for each, in one transaction.
 async fn transact(player: &mut Player, delivery: &Delivery) {
-    let said: Vec<(usize, Said)> = (0..delivery.messages.len()).map(|at| (at, Said::Completed)).collect();
-    let mut operations: Vec<Value> = said.iter().map(|(at, said)| ack(delivery, *at, *said, true)).collect();
-    let lanes = player.stage.queue(SINK).lanes;
-    // Of a name of its own: what is rolled back must never be seen.
+    let status: Vec<(usize, AckStatus)> = (0..delivery.messages.len()).map(|at| (at, AckStatus::Completed)).collect();
+    let mut operations: Vec<Value> = status.iter().map(|(at, status)| ack(delivery, *at, *status, true)).collect();
+    let partitions = player.stage.queue(SINK).partitions;
+    // With a name of its own: a rolled-back message must never be delivered.
     let attempt = player.stage.number();
     let items: Vec<Item> = (0..delivery.messages.len())
         .map(|at| Item {
             queue: SINK.to_owned(),
-            partition: format!("p{}", player.rng.u64(..lanes)),
+            partition: format!("p{}", player.rng.u64(..partitions)),
             transaction: format!("{attempt}-{at}"),
         })
         .collect();
@@ -279,13 +280,13 @@ async fn transact(player: &mut Player, delivery: &Delivery) {
     let leases = if player.rng.bool() { json!([delivery.lease]) } else { json!([]) };
     let body = json!({"operations": operations, "requiredLeases": leases});
     let (span, answer) = player.ask("POST", "transaction", Some(&body)).await;
-    let told = answer.expect("transactions are made where nothing breaks").json();
-    if told["success"] == true {
-        let results = &told["results"];
-        note(player, span, &items, |at| fate(&results[said.len() + at]));
-        note_words(player, span, delivery, &said, |at| word_fate(&results[at]));
+    let reply = answer.expect("transactions are only sent in runs without faults").json();
+    if reply["success"] == true {
+        let results = &reply["results"];
+        note(player, span, &items, |at| outcome(&results[status.len() + at]));
+        note_reports(player, span, delivery, &status, |at| report_outcome(&results[at]));
     } else {
-        note(player, span, &items, |_| PushFate::RolledBack);
-        note_words(player, span, delivery, &said, |_| word_fate(&told));
+        note(player, span, &items, |_| PushOutcome::RolledBack);
+        note_reports(player, span, delivery, &status, |_| report_outcome(&reply));
     }
 }

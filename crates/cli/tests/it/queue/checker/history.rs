@@ -1,24 +1,24 @@
-//! A violation with everything that led to it.
+//! The text of a violation with its history.
 
 use std::fmt::Write as _;
 
 use super::judge::Violation;
-use super::log::{Log, Moment, queue_of};
+use super::log::{Log, Timestamp, queue_of};
 
-/// Violations that are shown with their history; what follows is usually their consequence.
+/// How many violations are shown with their history; later ones usually follow from them.
 const SHOWN: usize = 3;
-/// Lines of a history at most, the last ones.
+/// The most lines of a history; the last ones are kept.
 const LINES: usize = 400;
 
-/// What to print of violations.
+/// The text to print for violations.
 pub(crate) fn report(log: &Log, violations: &[Violation], seed: u64) -> String {
     let mut text = format!("{} violations; REVEILLE_CHECKER_SEED={seed} makes the same choices\n", violations.len());
-    for Violation { rule, lane, group, what } in violations {
-        let _ = writeln!(text, "{rule}: {lane} {}: {what}", group.as_deref().unwrap_or("(all groups)"));
+    for Violation { rule, partition, group, what } in violations {
+        let _ = writeln!(text, "{rule}: {partition} {}: {what}", group.as_deref().unwrap_or("(all groups)"));
     }
     for violation in violations.iter().take(SHOWN) {
-        let lines = lines(log, &violation.lane, violation.group.as_deref());
-        let _ = writeln!(text, "\nthe history of {} and {:?}:", violation.lane, violation.group);
+        let lines = lines(log, &violation.partition, violation.group.as_deref());
+        let _ = writeln!(text, "\nthe history of {} and {:?}:", violation.partition, violation.group);
         for line in &lines[lines.len().saturating_sub(LINES)..] {
             let _ = writeln!(text, "{line}");
         }
@@ -26,29 +26,30 @@ pub(crate) fn report(log: &Log, violations: &[Violation], seed: u64) -> String {
     text
 }
 
-fn lines(log: &Log, lane: &str, group: Option<&str>) -> Vec<String> {
+fn lines(log: &Log, partition: &str, group: Option<&str>) -> Vec<String> {
     let mine = |one: &str| group.is_none_or(|group| group == one);
-    let mut lines: Vec<(Moment, String)> = Vec::new();
-    for push in log.pushes.iter().filter(|push| push.lane == lane) {
-        let what = format!("push {} in request {}: {:?}", push.transaction, push.request, push.fate);
+    let mut lines: Vec<(Timestamp, String)> = Vec::new();
+    for push in log.pushes.iter().filter(|push| push.partition == partition) {
+        let what = format!("push {} in request {}: {:?}", push.transaction, push.request, push.outcome);
         lines.push((push.span.asked, format!("{:?} {what}", push.span)));
     }
-    for delivery in log.deliveries.iter().filter(|delivery| delivery.lane == lane && mine(&delivery.group)) {
+    for delivery in log.deliveries.iter().filter(|delivery| delivery.partition == partition && mine(&delivery.group)) {
         let messages: Vec<String> =
             delivery.messages.iter().map(|message| format!("{}={}", message.transaction, message.id)).collect();
         let what = format!("{} got lease {} of {:?}", delivery.group, delivery.lease, delivery.lease_for);
         lines.push((delivery.span.asked, format!("{:?} {what}: {}", delivery.span, messages.join(" "))));
     }
-    for word in log.words.iter().filter(|word| word.lane == lane && mine(&word.group)) {
-        let what = format!("{} says {:?} of {} under {}", word.group, word.said, word.id, word.lease);
-        lines.push((word.span.asked, format!("{:?} {what}, call {}: {:?}", word.span, word.call, word.fate)));
+    for report in log.reports.iter().filter(|report| report.partition == partition && mine(&report.group)) {
+        let what = format!("{} says {:?} of {} under {}", report.group, report.status, report.id, report.lease);
+        lines
+            .push((report.span.asked, format!("{:?} {what}, call {}: {:?}", report.span, report.call, report.outcome)));
     }
-    let leases = log.deliveries.iter().filter(|delivery| delivery.lane == lane && mine(&delivery.group));
+    let leases = log.deliveries.iter().filter(|delivery| delivery.partition == partition && mine(&delivery.group));
     let leases: std::collections::HashSet<&str> = leases.map(|delivery| delivery.lease.as_str()).collect();
     for extension in log.extensions.iter().filter(|extension| leases.contains(extension.lease.as_str())) {
         lines.push((extension.span.asked, format!("{extension:?}")));
     }
-    for moved in log.moves.iter().filter(|moved| moved.scope == lane || moved.scope == queue_of(lane)) {
+    for moved in log.moves.iter().filter(|moved| moved.scope == partition || moved.scope == queue_of(partition)) {
         lines.push((moved.span.asked, format!("{moved:?}")));
     }
     lines.extend(log.crashes.iter().map(|crash| (crash.asked, format!("{crash:?} the database died"))));

@@ -1,41 +1,41 @@
-//! What clients did, and what they were told.
+//! The requests of clients and their responses.
 
 use std::time::Duration;
 
-/// Since the run began.
-pub(crate) type Moment = Duration;
+/// The time since the run began.
+pub(crate) type Timestamp = Duration;
 
 /// A request as its client saw it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Span {
-    pub(crate) asked: Moment,
-    /// `None`: it was never answered, so it may have happened.
-    pub(crate) heard: Option<Moment>,
+    pub(crate) asked: Timestamp,
+    /// `None` if there was no response, so it may have taken effect.
+    pub(crate) heard: Option<Timestamp>,
 }
 
 impl Span {
-    /// Whether both may have happened in the same moment.
+    /// Whether both may have taken effect at the same time.
     pub(crate) fn meets(&self, other: &Span) -> bool {
         self.asked <= other.end() && other.asked <= self.end()
     }
 
-    /// When it had surely happened, if it did.
-    pub(crate) fn end(&self) -> Moment {
-        self.heard.unwrap_or(Moment::MAX)
+    /// When it had certainly taken effect, if it did.
+    pub(crate) fn end(&self) -> Timestamp {
+        self.heard.unwrap_or(Timestamp::MAX)
     }
 }
 
-/// Everything that was seen.
+/// Everything that clients saw.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Log {
     pub(crate) pushes: Vec<Push>,
     pub(crate) deliveries: Vec<Delivery>,
-    pub(crate) words: Vec<Word>,
+    pub(crate) reports: Vec<Report>,
     pub(crate) extensions: Vec<Extension>,
     pub(crate) moves: Vec<Move>,
-    /// When the database died.
+    /// When the database crashed.
     pub(crate) crashes: Vec<Span>,
-    /// What the list of dead letters says at the end.
+    /// The list of dead letters at the end.
     pub(crate) dead: Vec<Dead>,
 }
 
@@ -46,33 +46,33 @@ pub(crate) struct Push {
     /// Which request; its messages are in the order of the request.
     pub(crate) request: u64,
     /// The queue, a slash, and the partition.
-    pub(crate) lane: String,
+    pub(crate) partition: String,
     pub(crate) transaction: String,
-    pub(crate) fate: PushFate,
+    pub(crate) outcome: PushOutcome,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum PushFate {
+pub(crate) enum PushOutcome {
     /// With the message's id.
     Queued(String),
-    /// With the original's.
+    /// With the id of the original.
     Duplicate(String),
-    /// Nobody said.
+    /// There was no response.
     Lost,
-    /// The transaction was, so it must never be seen.
+    /// With its transaction, so it must never be delivered.
     RolledBack,
 }
 
-/// What a pop brought of one partition.
+/// The messages of one partition in a pop.
 #[derive(Debug, Clone)]
 pub(crate) struct Delivery {
     pub(crate) span: Span,
     pub(crate) group: String,
-    pub(crate) lane: String,
+    pub(crate) partition: String,
     pub(crate) lease: String,
     /// How long a lease of this queue lasts.
     pub(crate) lease_for: Duration,
-    /// How often the first message was refused before.
+    /// How often the first message had failed before.
     pub(crate) retries: u32,
     pub(crate) partition_id: String,
     pub(crate) messages: Vec<Delivered>,
@@ -82,75 +82,75 @@ pub(crate) struct Delivery {
 pub(crate) struct Delivered {
     pub(crate) id: String,
     pub(crate) transaction: String,
-    /// As the server writes it: these texts are in the order of time.
+    /// As the server writes it: these texts sort by time.
     pub(crate) created: String,
 }
 
-/// What a consumer said of a message.
+/// The ack of a message.
 #[derive(Debug, Clone)]
-pub(crate) struct Word {
+pub(crate) struct Report {
     pub(crate) span: Span,
     /// Which request.
     pub(crate) call: u64,
     pub(crate) group: String,
-    pub(crate) lane: String,
+    pub(crate) partition: String,
     pub(crate) lease: String,
     /// The message.
     pub(crate) id: String,
-    pub(crate) said: Said,
-    pub(crate) fate: WordFate,
+    pub(crate) status: AckStatus,
+    pub(crate) outcome: ReportOutcome,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Said {
+pub(crate) enum AckStatus {
     Completed,
     Failed,
     Retry,
     DeadLetter,
 }
 
-impl Said {
+impl AckStatus {
     pub(crate) fn text(self) -> &'static str {
         match self {
-            Said::Completed => "completed",
-            Said::Failed => "failed",
-            Said::Retry => "retry",
-            Said::DeadLetter => "dlq",
+            AckStatus::Completed => "completed",
+            AckStatus::Failed => "failed",
+            AckStatus::Retry => "retry",
+            AckStatus::DeadLetter => "dlq",
         }
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum WordFate {
-    /// It counts; `dead`: the message went to the dead letters.
+pub(crate) enum ReportOutcome {
+    /// It was applied; `dead` if the message became a dead letter.
     Counted { dead: bool },
-    /// The lease is over.
+    /// The lease has expired.
     Over,
     /// An earlier message of the call failed.
     Behind,
-    /// Refused for another reason.
+    /// Rejected for another reason.
     Refused,
-    /// Nobody said.
+    /// There was no response.
     Lost,
 }
 
-impl Word {
-    /// Whether the message was ended by it, as the server says.
+impl Report {
+    /// Whether it ended the message, according to the response.
     pub(crate) fn ended(&self) -> bool {
-        match (self.fate, self.said) {
-            (WordFate::Counted { dead }, Said::Failed) => dead,
-            (WordFate::Counted { .. }, said) => said != Said::Retry,
+        match (self.outcome, self.status) {
+            (ReportOutcome::Counted { dead }, AckStatus::Failed) => dead,
+            (ReportOutcome::Counted { .. }, status) => status != AckStatus::Retry,
             _ => false,
         }
     }
 
-    /// Whether the message may have been ended by it.
+    /// Whether it may have ended the message.
     pub(crate) fn may_have_ended(&self) -> bool {
-        self.ended() || self.fate == WordFate::Lost && self.said != Said::Retry
+        self.ended() || self.outcome == ReportOutcome::Lost && self.status != AckStatus::Retry
     }
 }
 
-/// A lease that somebody asked to last longer.
+/// A request to extend a lease.
 #[derive(Debug, Clone)]
 pub(crate) struct Extension {
     pub(crate) span: Span,
@@ -166,12 +166,12 @@ pub(crate) struct Move {
     pub(crate) group: String,
     /// The queue, or the queue, a slash, and one partition.
     pub(crate) scope: String,
-    pub(crate) to: Place,
+    pub(crate) to: Position,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// It was deleted, and begins again.
+pub(crate) enum Position {
+    /// The group was deleted and starts again.
     Beginning,
     End,
     /// To the first message that is not older than this text.
@@ -179,20 +179,20 @@ pub(crate) enum Place {
 }
 
 impl Move {
-    pub(crate) fn concerns(&self, group: &str, lane: &str) -> bool {
-        self.group == group && (self.scope == lane || queue_of(lane) == self.scope)
+    pub(crate) fn concerns(&self, group: &str, partition: &str) -> bool {
+        self.group == group && (self.scope == partition || queue_of(partition) == self.scope)
     }
 }
 
-/// A dead letter as it is listed.
+/// A listed dead letter.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Dead {
     pub(crate) group: String,
-    pub(crate) lane: String,
+    pub(crate) partition: String,
     pub(crate) id: String,
 }
 
-/// The queue of a lane.
-pub(crate) fn queue_of(lane: &str) -> &str {
-    lane.split_once('/').map_or(lane, |(queue, _)| queue)
+/// The queue of a partition.
+pub(crate) fn queue_of(partition: &str) -> &str {
+    partition.split_once('/').map_or(partition, |(queue, _)| queue)
 }

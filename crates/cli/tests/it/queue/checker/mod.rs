@@ -1,8 +1,8 @@
-//! The checker: everything that clients do at once, and a judgement of all that was seen.
+//! The checker: all kinds of requests at once, and a check of everything that the clients saw.
 //!
-//! Tests of single promises try what somebody thought of. Here producers, consumers and administrators do everything at random, everything that was answered is
-//! written down, and a pure function looks for what must not have happened. `REVEILLE_CHECKER_SECONDS` makes it run for longer; `REVEILLE_CHECKER_SEED` repeats the
-//! choices, though not how they fall together.
+//! Tests of single promises try the cases that their authors thought of. Here producers, consumers and administrators
+//! act at random, every response is logged, and a pure function searches the log for violations of the promises.
+//! `REVEILLE_CHECKER_SECONDS` sets the duration; `REVEILLE_CHECKER_SEED` repeats the choices, though not their timing.
 
 mod consumer;
 mod history;
@@ -22,13 +22,13 @@ pub(super) use consumer::{Reads, consume, drain};
 pub(super) use producer::{Numbers, produce};
 pub(super) use stage::{Plan, Stage};
 
-/// How long people work, unless the environment says otherwise.
+/// How long clients work by default.
 const WORK: Duration = Duration::from_secs(30);
-/// The group that is moved, and where.
+/// The group that is moved, and its queue.
 const WANDERER: (&str, &str) = ("wanderer", "checker.b");
 
-/// Ends the run: lets each of the groups read what is left, and judges.
-pub(super) async fn settle(stage: &Arc<Stage>, groups: &[(Option<&'static str>, Reads)]) {
+/// Ends the run: drains each group, and checks the log.
+pub(super) async fn drain_and_check(stage: &Arc<Stage>, groups: &[(Option<&'static str>, Reads)]) {
     let mut drains = JoinSet::new();
     for (group, reads) in groups {
         for queue in stage.queues.iter().map(|queue| queue.name) {
@@ -43,13 +43,13 @@ pub(super) async fn settle(stage: &Arc<Stage>, groups: &[(Option<&'static str>, 
     stage.note_dead_letters().await;
     let log = stage.log().clone();
     let violations = judge::judge(&log, &stage.limits());
-    let counts = [log.pushes.len(), log.deliveries.len(), log.words.len(), log.moves.len(), log.dead.len()];
-    println!("pushes, deliveries, words, moves, dead letters: {counts:?}; unanswered: {}", stage.unanswered());
+    let counts = [log.pushes.len(), log.deliveries.len(), log.reports.len(), log.moves.len(), log.dead.len()];
+    println!("pushes, deliveries, reports, moves, dead letters: {counts:?}; unanswered: {}", stage.unanswered());
     assert!(violations.is_empty(), "{}", history::report(&log, &violations, stage.seed));
-    assert!(log.pushes.len() > 50 && log.words.len() > 50, "hardly anything happened: {counts:?}");
+    assert!(log.pushes.len() > 50 && log.reports.len() > 50, "too few requests: {counts:?}");
 }
 
-/// Lets everybody finish.
+/// Waits until all clients have finished.
 pub(super) async fn finish(stage: &Stage, mut people: JoinSet<()>) {
     stage.end();
     while let Some(done) = people.join_next().await {
@@ -57,17 +57,18 @@ pub(super) async fn finish(stage: &Stage, mut people: JoinSet<()>) {
     }
 }
 
-/// Whatever clients do at once, every promise of the queue must hold for each of them.
-/// Two servers; producers with duplicates and races; three groups of consumers that ack, refuse, give up, extend, come too late and push on; one group
-/// that is deleted and moved meanwhile. Then everything is read to its end, and the log is judged.
+/// Whatever clients do concurrently, every promise of the queue must hold for each of them.
+/// Two servers; producers with duplicates and races; three groups of consumers that ack, fail, dead-letter, extend,
+/// come too late and use transactions; one group that is deleted and moved meanwhile. Then all groups are drained, and
+/// the log is checked.
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_that_was_promised_is_broken() {
+async fn all_promises_hold_under_random_load() {
     let seconds = std::env::var("REVEILLE_CHECKER_SECONDS").ok().and_then(|seconds| seconds.parse().ok());
     let server = Server::start().await;
     let (_other, elsewhere) = server.another().await;
     let queue = |name, seconds, retry_limit| Plan {
         name,
-        lanes: 4,
+        partitions: 4,
         lease: Duration::from_secs(seconds),
         retry_limit,
         expires: seconds < 10,
@@ -94,9 +95,9 @@ async fn nothing_that_was_promised_is_broken() {
     }
     people.spawn(mover::wander(stage.clone(), 9_999, WANDERER.0, WANDERER.1));
     let work = seconds.map_or(WORK, Duration::from_secs);
-    // Whoever panics meanwhile ends the test.
+    // A client that panics ends the test.
     let panicked = tokio::time::timeout(work, people.join_next()).await;
     assert!(panicked.is_err(), "seed {}: {panicked:?}", stage.seed);
     finish(&stage, people).await;
-    settle(&stage, &groups).await;
+    drain_and_check(&stage, &groups).await;
 }

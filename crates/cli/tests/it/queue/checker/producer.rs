@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::log::{Push, PushFate, Span};
+use super::log::{Push, PushOutcome, Span};
 use super::stage::{Player, Stage};
 
 /// The most messages of a request.
@@ -15,13 +15,13 @@ const ITEMS: u64 = 10;
 /// How far back a duplicate reaches.
 const BACK: u64 = 12;
 
-/// The numbers that the transaction ids of each partition have had, by all producers.
+/// The last number of a transaction id per partition, of all producers.
 #[derive(Default)]
 pub(crate) struct Numbers(Mutex<HashMap<String, Arc<AtomicU64>>>);
 
 impl Numbers {
-    fn of(&self, lane: &str) -> Arc<AtomicU64> {
-        self.0.lock().expect("nobody panics here").entry(lane.to_owned()).or_default().clone()
+    fn of(&self, partition: &str) -> Arc<AtomicU64> {
+        self.0.lock().expect("no panic while it is locked").entry(partition.to_owned()).or_default().clone()
     }
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Item {
 }
 
 impl Item {
-    pub(super) fn lane(&self) -> String {
+    pub(super) fn path(&self) -> String {
         format!("{}/{}", self.queue, self.partition)
     }
 
@@ -45,14 +45,14 @@ impl Item {
     }
 }
 
-/// Pushes until the run is over, with a rest of up to `pause` after each.
+/// Pushes until the run is over, with a pause of up to `pause` after each.
 pub(crate) async fn produce(stage: Arc<Stage>, number: u64, numbers: Arc<Numbers>, pause: Duration) {
     let mut player = Player::new(&stage, number);
     let mut twin = Player::new(&stage, number + 1);
     while !stage.is_over() {
         let items = choose(&mut player, &numbers);
         if player.once_in(8) {
-            // The same at the same moment, by way of another server.
+            // The same at the same time, through another server.
             tokio::join!(push(&mut player, &items), push(&mut twin, &items));
         } else {
             push(&mut player, &items).await;
@@ -63,17 +63,17 @@ pub(crate) async fn produce(stage: Arc<Stage>, number: u64, numbers: Arc<Numbers
 
 fn choose(player: &mut Player, numbers: &Numbers) -> Vec<Item> {
     let fed: Vec<_> = player.stage.queues.iter().filter(|queue| queue.fed).copied().collect();
-    let mut lanes = Vec::new();
+    let mut partitions = Vec::new();
     for _ in 0..=player.rng.usize(..3) {
         let queue = fed[player.rng.usize(..fed.len())];
-        lanes.push((queue.name, format!("p{}", player.rng.u64(..queue.lanes))));
+        partitions.push((queue.name, format!("p{}", player.rng.u64(..queue.partitions))));
     }
     let items = 0..=player.rng.u64(..ITEMS);
     let item = |_| {
-        let (queue, partition) = lanes[player.rng.usize(..lanes.len())].clone();
+        let (queue, partition) = partitions[player.rng.usize(..partitions.len())].clone();
         let counter = numbers.of(&format!("{queue}/{partition}"));
         let number = match player.once_in(6) {
-            // Pushed by somebody, being pushed just now, or in this very request.
+            // Pushed before, by a concurrent request, or in this request.
             true => counter.load(Ordering::Relaxed).saturating_sub(player.rng.u64(..BACK)),
             false => counter.fetch_add(1, Ordering::Relaxed) + 1,
         };
@@ -82,37 +82,37 @@ fn choose(player: &mut Player, numbers: &Numbers) -> Vec<Item> {
     items.map(item).collect()
 }
 
-/// Pushes until it is answered.
+/// Pushes, repeated until it is answered.
 async fn push(player: &mut Player, items: &[Item]) {
     let body = json!({"items": items.iter().map(Item::json).collect::<Vec<_>>()});
     loop {
         let (span, answer) = player.ask("POST", "push", Some(&body)).await;
         let Some(answer) = answer else {
-            note(player, span, items, |_| PushFate::Lost);
+            note(player, span, items, |_| PushOutcome::Lost);
             continue;
         };
         assert_eq!(answer.status, 201, "{answer:?}");
-        let told = answer.json();
-        note(player, span, items, |at| fate(&told[at]));
+        let reply = answer.json();
+        note(player, span, items, |at| outcome(&reply[at]));
         return;
     }
 }
 
-pub(super) fn note(player: &Player, span: Span, items: &[Item], fate: impl Fn(usize) -> PushFate) {
+pub(super) fn note(player: &Player, span: Span, items: &[Item], outcome: impl Fn(usize) -> PushOutcome) {
     let request = player.stage.number();
     let pushes = items.iter().enumerate().map(|(at, item)| {
-        let (lane, transaction) = (item.lane(), item.transaction.clone());
-        Push { span, request, lane, transaction, fate: fate(at) }
+        let (partition, transaction) = (item.path(), item.transaction.clone());
+        Push { span, request, partition, transaction, outcome: outcome(at) }
     });
     player.stage.log().pushes.extend(pushes);
 }
 
-/// What was said of a message.
-pub(super) fn fate(told: &Value) -> PushFate {
-    let id = told["message_id"].as_str().unwrap_or_else(|| panic!("no id: {told}")).to_owned();
-    match told["status"].as_str() {
-        Some("queued") => PushFate::Queued(id),
-        Some("duplicate") => PushFate::Duplicate(id),
-        _ => panic!("neither queued nor a duplicate: {told}"),
+/// The outcome of one message.
+pub(super) fn outcome(reply: &Value) -> PushOutcome {
+    let id = reply["message_id"].as_str().unwrap_or_else(|| panic!("no id: {reply}")).to_owned();
+    match reply["status"].as_str() {
+        Some("queued") => PushOutcome::Queued(id),
+        Some("duplicate") => PushOutcome::Duplicate(id),
+        _ => panic!("neither queued nor a duplicate: {reply}"),
     }
 }

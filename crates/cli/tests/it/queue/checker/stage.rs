@@ -1,4 +1,4 @@
-//! A run: which queues there are, which servers, until when, and what was seen.
+//! A run: its queues, its servers, its end, and its log.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::super::fixture::BASE;
-use super::log::{Dead, Log, Moment, Span};
+use super::log::{Dead, Log, Span, Timestamp};
+use crate::failover_client::FailoverClient;
 use crate::http::Answer;
-use crate::kept::Kept;
 use crate::process::PATIENCE;
 
-/// How long to wait before a request is repeated that nobody answered.
+/// The pause before an unanswered request is repeated.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Dead letters of one page.
 const PAGE: usize = 1_000;
@@ -23,22 +23,22 @@ const PAGE: usize = 1_000;
 /// A queue of a run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Plan {
-    /// All begin with `checker.`, so that a pop of the namespace means all.
+    /// All begin with `checker.`, so that a pop of the namespace reads all.
     pub(crate) name: &'static str,
-    pub(crate) lanes: u64,
+    pub(crate) partitions: u64,
     pub(crate) lease: Duration,
     pub(crate) retry_limit: u32,
-    /// Whether leases are left to end by themselves.
+    /// Whether consumers let leases expire.
     pub(crate) expires: bool,
     /// Whether producers push here; else only transactions do.
     pub(crate) fed: bool,
 }
 
-/// What all who take part know.
+/// What all clients of a run have in common.
 pub(crate) struct Stage {
     pub(crate) queues: Vec<Plan>,
     pub(crate) seed: u64,
-    /// Requests may stay unanswered. Else that ends the run.
+    /// Whether requests may stay unanswered; otherwise that fails the run.
     pub(crate) faults: bool,
     servers: Vec<SocketAddr>,
     began: Instant,
@@ -49,13 +49,13 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Makes the queues, and begins.
+    /// Creates the queues, and begins.
     pub(crate) async fn set(queues: &[Plan], servers: &[SocketAddr], faults: bool) -> std::sync::Arc<Stage> {
         let given = std::env::var("REVEILLE_CHECKER_SEED").ok().and_then(|seed| seed.parse().ok());
         let seed = given.unwrap_or_else(|| fastrand::u64(..));
-        let mut client = Kept::new(BASE, servers, 0);
+        let mut client = FailoverClient::new(BASE, servers, 0);
         for queue in queues {
-            // The judge counts what consumers say; which leases have expired it cannot know.
+            // The check counts acks; which leases have expired it cannot know.
             let options = json!({"leaseTime": queue.lease.as_secs(), "retryLimit": queue.retry_limit, "chargeExpiredLeases": false});
             let body = json!({"queue": queue.name, "options": options});
             let answer = client.ask("POST", "configure", Some(&body)).await.expect("an answer");
@@ -74,7 +74,7 @@ impl Stage {
         })
     }
 
-    /// Everybody finishes what they are at.
+    /// All clients finish their current request.
     pub(crate) fn end(&self) {
         self.over.store(true, Ordering::Relaxed);
     }
@@ -83,16 +83,16 @@ impl Stage {
         self.over.load(Ordering::Relaxed)
     }
 
-    /// How many requests nobody answered.
+    /// How many requests were not answered.
     pub(crate) fn unanswered(&self) -> u64 {
         self.unanswered.load(Ordering::Relaxed)
     }
 
-    /// Waits until so much more was pushed and said.
+    /// Waits until this many more pushes and acks are logged.
     pub(crate) async fn busy(&self, more: usize) {
         let done = || {
             let log = self.log();
-            log.pushes.len().min(log.words.len())
+            log.pushes.len().min(log.reports.len())
         };
         let (before, since) = (done(), Instant::now());
         while done() < before + more {
@@ -102,10 +102,10 @@ impl Stage {
     }
 
     pub(crate) fn log(&self) -> MutexGuard<'_, Log> {
-        self.log.lock().expect("nobody panics while writing")
+        self.log.lock().expect("no panic while it is locked")
     }
 
-    /// Does something to the database that it does not survive.
+    /// Crashes the database with this function, and logs it.
     pub(crate) async fn crash(&self, deed: impl Future<Output = ()>) {
         let asked = self.began.elapsed();
         deed.await;
@@ -113,7 +113,7 @@ impl Stage {
         self.log().crashes.push(Span { asked, heard });
     }
 
-    /// A number that nobody else has.
+    /// A unique number.
     pub(crate) fn number(&self) -> u64 {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }
@@ -127,9 +127,9 @@ impl Stage {
         self.queues.iter().map(|queue| (queue.name.to_owned(), queue.retry_limit)).collect()
     }
 
-    /// Notes what the list of dead letters says.
+    /// Logs the list of dead letters.
     pub(crate) async fn note_dead_letters(&self) {
-        let mut client = Kept::new(BASE, &self.servers, 0);
+        let mut client = FailoverClient::new(BASE, &self.servers, 0);
         for queue in &self.queues {
             for page in 0.. {
                 let path = format!("dlq?queue={}&limit={PAGE}&offset={}", queue.name, page * PAGE);
@@ -138,7 +138,7 @@ impl Stage {
                 let text = |letter: &Value, key: &str| letter[key].as_str().expect("text").to_owned();
                 self.log().dead.extend(letters.iter().map(|letter| Dead {
                     group: text(letter, "consumerGroup"),
-                    lane: format!("{}/{}", text(letter, "queue"), text(letter, "partition")),
+                    partition: format!("{}/{}", text(letter, "queue"), text(letter, "partition")),
                     id: text(letter, "id"),
                 }));
                 if letters.len() < PAGE {
@@ -149,41 +149,41 @@ impl Stage {
     }
 }
 
-/// Somebody who takes part.
+/// A client of a run.
 pub(crate) struct Player {
     pub(crate) stage: std::sync::Arc<Stage>,
     pub(crate) rng: fastrand::Rng,
-    client: Kept,
+    client: FailoverClient,
 }
 
 impl Player {
     pub(crate) fn new(stage: &std::sync::Arc<Stage>, number: u64) -> Player {
         let rng = fastrand::Rng::with_seed(stage.seed.wrapping_add(number));
-        let client = Kept::new(BASE, &stage.servers, number as usize);
+        let client = FailoverClient::new(BASE, &stage.servers, number as usize);
         Player { stage: stage.clone(), rng, client }
     }
 
-    /// Asks once, and says from when to when that took.
+    /// Sends a request, and measures its time.
     pub(crate) async fn ask(&mut self, method: &str, path: &str, body: Option<&Value>) -> (Span, Option<Answer>) {
         let asked = self.now();
         let answer = self.client.ask(method, path, body).await;
         let heard = answer.is_some().then(|| self.now());
         if answer.is_none() {
-            let told = self.client.told();
-            // On a machine that stands still for a second a pop is told to come again, and that is all it is told.
-            let later = path.starts_with("pop") && told.is_some_and(|told| told.status == 503);
-            assert!(later || self.stage.faults, "{method} {path} was not answered, and nothing is broken: {told:?}");
+            let failure = self.client.last_failure();
+            // On a machine that stalls for a second a pop is rejected as transient; that is the only allowed error.
+            let later = path.starts_with("pop") && failure.is_some_and(|failure| failure.status == 503);
+            assert!(later || self.stage.faults, "{method} {path} was not answered, and nothing is broken: {failure:?}");
             self.stage.unanswered.fetch_add(1, Ordering::Relaxed);
             tokio::time::sleep(PAUSE).await;
         }
         (Span { asked, heard }, answer)
     }
 
-    fn now(&self) -> Moment {
+    fn now(&self) -> Timestamp {
         self.stage.began.elapsed()
     }
 
-    /// True once in so many times.
+    /// `true` with a probability of one in `times`.
     pub(crate) fn once_in(&mut self, times: u64) -> bool {
         self.rng.u64(..times) == 0
     }

@@ -72,17 +72,17 @@ async def messages_by_hand(queen):
 
 
 async def traces(queen):
-    queue, trace_name, told = name("traced"), name("order 7/a"), []
+    queue, trace_name, reply = name("traced"), name("order 7/a"), []
     await queen.queue(queue).push([{"transactionId": "order-7", "data": 7}])
 
     async def take(message):
-        told.append(await message["trace"]({"traceName": trace_name, "eventType": "processing", "data": {"text": "begun"}}))
-        told.append(await message["trace"]({"traceName": [trace_name, name("all")], "data": {"text": "done"}}))
-        told.append(await message["trace"]({"data": {"text": "without a name"}}))
-        told.append(message["partitionId"])
+        reply.append(await message["trace"]({"traceName": trace_name, "eventType": "processing", "data": {"text": "begun"}}))
+        reply.append(await message["trace"]({"traceName": [trace_name, name("all")], "data": {"text": "done"}}))
+        reply.append(await message["trace"]({"data": {"text": "without a name"}}))
+        reply.append(message["partitionId"])
 
     await queen.queue(queue).group("g").batch(1).limit(1).timeout_millis(LONG_MILLIS).consume(take)
-    *answers, partition = told
+    *answers, partition = reply
     same([answer["success"] for answer in answers], [True] * 3, "the traces")
     named = (await queen.admin.get_traces_by_name(trace_name, limit=10))["traces"]
     same([(one["eventType"], one["data"]["text"]) for one in named], [("processing", "begun"), ("info", "done")], "by name")

@@ -1,4 +1,4 @@
-"""Pushes that the client gathers: by number, by time, until they are flushed, until it is closed, until the process is told to end."""
+"""Pushes that the client buffers: by number, by time, until a flush, until it is closed, until the process gets a signal."""
 
 import asyncio
 import os
@@ -25,8 +25,8 @@ async def arrived(queen, queue, count):
 async def a_full_buffer_is_sent(queen):
     queue = name("by-number")
     for number in range(1_000):
-        told = await buffered(queen, queue, 100, 60_000).push(items([number]))
-        same((told["buffered"], told["count"]), (True, 1), "what a buffered push says")
+        reply = await buffered(queen, queue, 100, 60_000).push(items([number]))
+        same((reply["buffered"], reply["count"]), (True, 1), "what a buffered push says")
     await arrived(queen, queue, 1_000)
     same(data(await pop(queen.queue(queue), batch=1_000)), list(range(1_000)), "all, in order")
 
@@ -58,7 +58,7 @@ async def a_client_that_is_closed_sends_what_it_has(queen):
     same(data(await pop(queen.queue(queue))), [1, 2, 3], "what it had")
 
 
-async def a_process_that_is_told_to_end_sends_what_it_has(queen):
+async def a_process_that_gets_a_signal_sends_its_buffer(queen):
     """The last step: the client ends the process, with code 0, and the test looks for the messages."""
     # The clients that were closed before took their signals with them.
     ending = Queen(URLS[0])
@@ -73,5 +73,5 @@ run(
     an_old_buffer_is_sent,
     a_buffer_is_flushed,
     a_client_that_is_closed_sends_what_it_has,
-    a_process_that_is_told_to_end_sends_what_it_has,
+    a_process_that_gets_a_signal_sends_its_buffer,
 )

@@ -69,41 +69,41 @@ async def groups_read_for_themselves(queen):
 
     await asyncio.gather(both("mail"), both("audit"))
     same(seen, {"mail": [0, 1, 2, 3], "audit": [0, 1, 2, 3]}, "what each group saw")
-    same(data(await pop(queen.queue(queue))), [0, 1, 2, 3], "the queue itself, which nobody has read")
+    same(data(await pop(queen.queue(queue))), [0, 1, 2, 3], "the queue itself, which no consumer has read")
 
 
 async def workers_share_and_keep_each_partition_in_order(queen):
-    queue, lanes, count = name("workers"), 8, 10
-    for lane in range(lanes):
-        await queen.queue(queue).partition(f"lane-{lane}").push(items([[lane, number] for number in range(count)]))
+    queue, partitions, count = name("workers"), 8, 10
+    for partition in range(partitions):
+        await queen.queue(queue).partition(f"partition-{partition}").push(items([[partition, number] for number in range(count)]))
     seen, busy, clashes, most = [], set(), set(), 0
     stop = asyncio.Event()
 
     async def take(messages):
         nonlocal most
-        lanes_now = {message["partition"] for message in messages}
-        clashes.update(lanes_now & busy)
-        busy.update(lanes_now)
+        partitions_now = {message["partition"] for message in messages}
+        clashes.update(partitions_now & busy)
+        busy.update(partitions_now)
         most = max(most, len(busy))
         await asyncio.sleep(0.02)
         seen.extend(data(messages))
-        busy.difference_update(lanes_now)
-        if len(seen) >= lanes * count:
+        busy.difference_update(partitions_now)
+        if len(seen) >= partitions * count:
             stop.set()
 
     consumer = queen.queue(queue).group("team").batch(4).concurrency(4).timeout_millis(SHORT_MILLIS)
     await consumer.consume(take, signal=stop)
     same(clashes, set(), "partitions that two workers had at once")
-    same(len(seen), lanes * count, "messages seen")
-    for lane in range(lanes):
-        same([n for at, n in seen if at == lane], list(range(count)), f"the order of lane {lane}")
+    same(len(seen), partitions * count, "messages seen")
+    for partition in range(partitions):
+        same([n for at, n in seen if at == partition], list(range(count)), f"the order of partition {partition}")
     assert most > 1, "the workers never worked at the same time"
 
 
 async def many_partitions_in_one_pop(queen):
     queue = name("sparse")
-    for lane in range(6):
-        await queen.queue(queue).partition(f"lane-{lane}").push(items([lane]))
+    for partition in range(6):
+        await queen.queue(queue).partition(f"partition-{partition}").push(items([partition]))
     seen = []
 
     async def take(messages):
@@ -113,7 +113,7 @@ async def many_partitions_in_one_pop(queen):
     same(([len(batch) for batch in seen], sorted(sum(seen, []))), ([4, 2], list(range(6))), "the batches")
 
 
-async def a_consumer_waits_for_what_comes_and_stops_when_told(queen):
+async def a_consumer_waits_for_messages_and_stops_when_asked(queen):
     queue, seen, stop = name("waiting"), [], asyncio.Event()
 
     async def take(message):
@@ -184,7 +184,7 @@ async def callbacks_ack(queen):
 
     consumer = queen.queue(queue).batch(1).limit(3).consume(take)
     await consumer.on_success(on_success).on_error(on_error)
-    same((failed, done), ([(1, "not yet")], [10, 20]), "what the callbacks were told")
+    same((failed, done), ([(1, "not yet")], [10, 20]), "what the callbacks were reply")
     same(await pop(queen.queue(queue)), [], "what is left")
 
 
@@ -218,7 +218,7 @@ run(
     groups_read_for_themselves,
     workers_share_and_keep_each_partition_in_order,
     many_partitions_in_one_pop,
-    a_consumer_waits_for_what_comes_and_stops_when_told,
+    a_consumer_waits_for_messages_and_stops_when_asked,
     an_idle_consumer_ends,
     acks_by_hand,
     callbacks_ack,

@@ -24,8 +24,8 @@ async def a_batch_with_answers_of_their_own(queen):
     popped = await pop(queen.queue(queue).group("g"))
     popped[1].update(_status=False, _error="the second")
     answer = await queen.ack(popped, True, {"group": "g"})
-    # A later completed never skips an earlier failed, and each is told what became of it. 2.6 sums them up, 0.15 does not.
-    same([one["success"] for one in answer["results"]], [True, True, False], "what was told of each")
+    # A completed message never skips an earlier failed one, and each has its outcome. 2.6 sums the outcomes up, 0.15 does not.
+    same([one["success"] for one in answer["results"]], [True, True, False], "the outcome of each")
     same(answer["success"], OLD, "what the client makes of it")
     same(data(await pop(queen.queue(queue).group("g"))), [2, 3], "what came again")
 
@@ -110,7 +110,7 @@ async def a_transaction_happens_whole(queen):
     await queen.queue(source).push(items([1, 2]))
     popped = await pop(queen.queue(source), batch=1)
     done = await (
-        queen.transaction().ack(popped[0]).queue(target).push(items(["x"])).queue(target).partition("lane").push(items(["y"])).commit()
+        queen.transaction().ack(popped[0]).queue(target).push(items(["x"])).queue(target).partition("partition").push(items(["y"])).commit()
     )
     same(done["success"], True, "the transaction")
     same(sorted(data(await pop(queen.queue(target).partitions(2)))), ["x", "y"], "what was pushed")

@@ -36,7 +36,7 @@ async def where_a_group_begins(queen):
 
 
 async def a_consumer_of_what_comes(queen):
-    queue, group, seen = name("news"), name("readers"), []
+    queue, group, seen = name("posts"), name("readers"), []
     await queen.queue(queue).push(items(["before"]))
 
     async def take(message):

@@ -26,47 +26,47 @@ async def payloads_come_back_as_they_went(queen):
     queue = queen.queue(name("payloads"))
     payloads = [{}, None, {"a": [1, 2.5, None, True, "é€😀"]}, [], "text", 0, False, {"": {"data": 1}}]
     pushed = await queue.push(items(payloads))
-    same([told["status"] for told in pushed], ["queued"] * len(payloads), "what became of each")
+    same([reply["status"] for reply in pushed], ["queued"] * len(payloads), "what became of each")
     # An item without data is its own payload, and one item needs no list.
     await queue.push({"job": "resize"})
     await queue.push([{"payload": {"job": "crop"}}])
     popped = await pop(queen.queue(name("payloads")))
     same(data(popped), payloads + [{"job": "resize"}, {"job": "crop"}], "payloads, in order")
-    same([message["id"] for message in popped[:3]], [told["message_id"] for told in pushed[:3]], "ids")
+    same([message["id"] for message in popped[:3]], [reply["message_id"] for reply in pushed[:3]], "ids")
     await acked(queen, popped)
     same(await pop(queen.queue(name("payloads"))), [], "after the ack")
 
 
-async def partitions_are_lanes_of_their_own(queen):
-    queue = name("lanes")
+async def partitions_are_independent(queen):
+    queue = name("partitions")
     for number in range(3):
-        for lane in "abc":
-            await queen.queue(queue).partition(lane).push([{"data": f"{lane}{number}"}])
+        for partition in "abc":
+            await queen.queue(queue).partition(partition).push([{"data": f"{partition}{number}"}])
     one = await pop(queen.queue(queue).partition("b"))
-    same(data(one), ["b0", "b1", "b2"], "one lane")
+    same(data(one), ["b0", "b1", "b2"], "one partition")
     same({message["partition"] for message in one}, {"b"}, "its name")
     rest = await pop(queen.queue(queue).partitions(10))
-    same(sorted(data(rest)), ["a0", "a1", "a2", "c0", "c1", "c2"], "the other lanes in one pop")
-    for lane in "ac":
-        same([d for d in data(rest) if d[0] == lane], [f"{lane}{n}" for n in range(3)], f"the order of {lane}")
+    same(sorted(data(rest)), ["a0", "a1", "a2", "c0", "c1", "c2"], "the other partitions in one pop")
+    for partition in "ac":
+        same([d for d in data(rest) if d[0] == partition], [f"{partition}{n}" for n in range(3)], f"the order of {partition}")
     same(len({message["leaseId"] for message in rest}), 1, "leases of one pop")
     assert rest[0]["leaseId"] != one[0]["leaseId"], "two pops share a lease"
     await acked(queen, one + rest)
 
 
-async def duplicates_are_told(queen):
+async def duplicates_are_reported(queen):
     queue = queen.queue(name("duplicates"))
     first = await queue.push([{"transactionId": "order-1", "data": 1}])
-    told = []
+    reply = []
 
     async def on_duplicate(duplicates, error):
-        told.extend(duplicate["transactionId"] for duplicate in duplicates)
+        reply.extend(duplicate["transactionId"] for duplicate in duplicates)
 
     batch = [{"transactionId": t, "data": 2} for t in ["order-1", "order-2", "order-2"]]
     second = await queue.push(batch).on_duplicate(on_duplicate)
     same([one["status"] for one in second], ["duplicate", "queued", "duplicate"], "what became of each")
     same(second[0]["message_id"], first[0]["message_id"], "the message that a duplicate is of")
-    same(told, ["order-1", "order-2"], "what the callback was told")
+    same(reply, ["order-1", "order-2"], "what the callback was reply")
     elsewhere = await queen.queue(name("duplicates")).partition("other").push([{"transactionId": "order-1", "data": 3}])
     same(elsewhere[0]["status"], "queued", "the same id in another partition")
     same(data(await pop(queen.queue(name("duplicates")).partitions(2))), [1, 2, 3], "what there is")
@@ -82,9 +82,9 @@ async def trace_ids_travel(queen):
 async def a_pop_waits_for_what_comes(queen):
     queue = name("later")
     waiting = asyncio.create_task(wait(queen.queue(queue), batch=1))
-    # A second one, of another lane, that must go on waiting.
+    # A second one, of another partition, that must go on waiting.
     other = asyncio.create_task(wait(queen.queue(queue).partition("other"), batch=1))
-    # The queue does not exist yet; nothing to see when they wait, so they get a moment to begin.
+    # The queue does not exist yet; whether they wait cannot be seen, so they get some time to begin.
     await asyncio.sleep(0.3)
     await queen.queue(queue).push([{"data": "here"}])
     same(data(await waiting), ["here"], "what came")
@@ -97,13 +97,13 @@ async def a_pop_waits_for_what_comes(queen):
 async def names_may_be_anything(queen):
     # The client escapes as little as it must; what reads as an escape, a question mark or a hash is lost on its side.
     for text in ["with space", "ünïcode-😀", "a/b/c", "quo\"te'd", "100% sure", "plus+and&=;"]:
-        queue, lane = name(text), f"lane {text}"
+        queue, partition = name(text), f"partition {text}"
         await queen.queue(queue).create()
-        await queen.queue(queue).partition(lane).push([{"data": text}])
+        await queen.queue(queue).partition(partition).push([{"data": text}])
         popped = await pop(queen.queue(queue).group(f"group {text}"))
-        same([(m["data"], m["queue"], m["partition"]) for m in popped], [(text, queue, lane)], text)
+        same([(m["data"], m["queue"], m["partition"]) for m in popped], [(text, queue, partition)], text)
         await acked(queen, popped, True, {"group": f"group {text}"})
-        same(data(await pop(queen.queue(queue).partition(lane))), [text], f"the lane of {text}")
+        same(data(await pop(queen.queue(queue).partition(partition))), [text], f"the partition of {text}")
         same((await queen.queue(queue).delete())["existed"], True, f"deleting {text}")
 
 
@@ -118,7 +118,7 @@ async def a_full_queue_says_so(queen):
     await queen.queue(queue).push(items([1, 2]))
     await fails(queen.queue(queue).push(items([3])), "full")
     await queen.queue(queue).push(items([4])).on_error(on_error)
-    same(failed, [4], "what the callback was told")
+    same(failed, [4], "what the callback was reply")
     popped = await pop(queen.queue(queue))
     same(data(popped), [1, 2], "what there is")
     await acked(queen, popped)
@@ -168,8 +168,8 @@ async def what_this_server_does_not_have_is_refused(queen):
 run(
     queues_are_made_configured_and_deleted,
     payloads_come_back_as_they_went,
-    partitions_are_lanes_of_their_own,
-    duplicates_are_told,
+    partitions_are_independent,
+    duplicates_are_reported,
     trace_ids_travel,
     a_pop_waits_for_what_comes,
     names_may_be_anything,

@@ -14,7 +14,7 @@ async def the_end_of_a_lease_brings_it_back(queen):
     await queen.queue(queue).config({"leaseTime": 3}).create()
     await queen.queue(queue).push(items([1, 2]))
     first = await pop(queen.queue(queue))
-    # Nobody pushes and nobody acks: the end of the lease itself must ring.
+    # Without a push or an ack: the end of the lease itself must wake the pop.
     again = await wait(queen.queue(queue))
     same((data(again), again[0]["retryCount"]), ([1], 1), "the first, alone: its lease ended once")
     late = await queen.ack(first[0], True)
@@ -43,7 +43,7 @@ async def a_renewed_lease_lasts(queen):
     assert not waiting.done(), "a renewed lease ended"
     await acked(queen, popped)
     gone = await queen.renew(popped[0])
-    # 0.15 takes every answer for a success, but it is told no time.
+    # 0.15 treats every response as a success, but gets no time.
     same((gone["success"], gone.get("newExpiresAt")), (OLD, None), "a lease that is over")
     await queen.queue(queue).push(items(["end"]))
     same(data(await waiting), ["end"], "what came at last")
@@ -84,7 +84,7 @@ async def a_delayed_message_comes_when_it_is_due(queen):
     assert time.monotonic() - began > 1.9, "it came before its time"
 
 
-async def a_window_waits_for_quiet(queen):
+async def a_window_waits_for_a_pause_in_pushes(queen):
     queue = name("window")
     await queen.queue(queue).config({"windowBuffer": 2}).create()
     waiting = asyncio.create_task(wait(queen.queue(queue)))
@@ -115,7 +115,7 @@ async def all_at_once(queen):
         a_renewed_lease_lasts(queen),
         a_consumer_renews_by_itself(queen),
         a_delayed_message_comes_when_it_is_due(queen),
-        a_window_waits_for_quiet(queen),
+        a_window_waits_for_a_pause_in_pushes(queen),
         a_retry_may_be_delayed(queen),
     )
 

@@ -4,7 +4,7 @@ import schemathesis
 
 # A message that comes is nothing to hope for here, so no pop waits for long.
 MOST_MILLIS = 20
-# What is there to be found must not be deleted, or changed so that nobody finds it; for that there is something else.
+# The data that requests find must not be deleted or changed; other data is created for that.
 SPARED = {"known": "spare.mail", "readers": "leavers"} | {f"t{n}": f"d{n}" for n in range(10)}
 
 

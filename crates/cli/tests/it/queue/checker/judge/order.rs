@@ -1,15 +1,15 @@
-//! Order: of the pushes, the same for all groups, without gaps.
+//! Order: that of the pushes, the same for all groups, without gaps.
 
 use std::collections::HashMap;
 
-use super::super::log::{Moment, PushFate};
-use super::{Lane, Reader, Violation};
+use super::super::log::{PushOutcome, Timestamp};
+use super::{Partition, Reader, Violation};
 
-const SAME: &str = "all groups see one order";
-const RUNS: &str = "a lease has messages that follow each other";
+const SAME: &str = "all groups see the same order";
+const RUNS: &str = "a lease has consecutive messages";
 const PUSHED: &str = "order is commit order";
 
-/// Whether a group that was never moved saw the messages in the order of the others.
+/// Whether a group that was never moved saw the messages in the same order as the others.
 pub(super) fn agrees(reader: &Reader<'_>) -> Vec<Violation> {
     let mut next = 0;
     for delivery in &reader.deliveries {
@@ -30,19 +30,19 @@ pub(super) fn agrees(reader: &Reader<'_>) -> Vec<Violation> {
 /// Whether each delivery is a run of that order.
 pub(super) fn runs(reader: &Reader<'_>) -> Vec<Violation> {
     let broken = reader.deliveries.iter().filter(|delivery| {
-        let places: Vec<Option<usize>> = delivery.messages.iter().map(|message| reader.index(&message.id)).collect();
-        !places.windows(2).all(|pair| matches!(pair, [Some(a), Some(b)] if a + 1 == *b))
+        let positions: Vec<Option<usize>> = delivery.messages.iter().map(|message| reader.index(&message.id)).collect();
+        !positions.windows(2).all(|pair| matches!(pair, [Some(a), Some(b)] if a + 1 == *b))
     });
     broken.map(|delivery| reader.violation(RUNS, format!("lease {} has something else", delivery.lease))).collect()
 }
 
-/// Whether the order is that of the pushes: within a request, and of one that was answered before another was asked.
-pub(super) fn as_pushed(lane: &Lane<'_>) -> Vec<Violation> {
-    let violation = |what| Violation { rule: PUSHED, lane: lane.name.to_owned(), group: None, what };
+/// Whether the order is that of the pushes: within a request, and between requests that did not overlap.
+pub(super) fn as_pushed(partition: &Partition<'_>) -> Vec<Violation> {
+    let violation = |what| Violation { rule: PUSHED, partition: partition.name.to_owned(), group: None, what };
     let mut found = Vec::new();
-    let mut earliest: (Moment, &str) = (Moment::MAX, "");
-    for id in lane.order.iter().rev() {
-        let Some(birth) = lane.births.get(id) else { continue };
+    let mut earliest: (Timestamp, &str) = (Timestamp::MAX, "");
+    for id in partition.order.iter().rev() {
+        let Some(birth) = partition.births.get(id) else { continue };
         if earliest.0 < birth.asked {
             found.push(violation(format!("{id} comes before {}, which was pushed earlier", earliest.1)));
         }
@@ -51,9 +51,9 @@ pub(super) fn as_pushed(lane: &Lane<'_>) -> Vec<Violation> {
         }
     }
     let mut last: HashMap<u64, usize> = HashMap::new();
-    for push in &lane.pushes {
-        let PushFate::Queued(id) = &push.fate else { continue };
-        let Some(at) = lane.index.get(id.as_str()).copied() else { continue };
+    for push in &partition.pushes {
+        let PushOutcome::Queued(id) = &push.outcome else { continue };
+        let Some(at) = partition.index.get(id.as_str()).copied() else { continue };
         if last.insert(push.request, at).is_some_and(|before| before > at) {
             found.push(violation(format!("{id} overtook another of its request")));
         }

@@ -1,13 +1,13 @@
-//! Pushes: each transaction id is one message, whoever pushes it and however often.
+//! Pushes: each transaction id is one message, whichever client pushes it and however often.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use super::super::log::PushFate;
-use super::{Lane, Violation};
+use super::super::log::PushOutcome;
+use super::{Partition, Violation};
 
 const ONE: &str = "a transaction id is one message";
-const ROLLED_BACK: &str = "what was rolled back is never seen";
-const DELIVERED: &str = "what was pushed is delivered";
+const ROLLED_BACK: &str = "a rolled-back message is never delivered";
+const DELIVERED: &str = "every pushed message is delivered";
 
 #[derive(Default)]
 struct Seen<'a> {
@@ -17,21 +17,21 @@ struct Seen<'a> {
     rolled_back: usize,
 }
 
-/// Whether duplicates were recognised, and only those; and whether everything arrived.
-pub(super) fn check(lane: &Lane<'_>) -> Vec<Violation> {
-    let violation = |rule, what| Violation { rule, lane: lane.name.to_owned(), group: None, what };
+/// Whether exactly the duplicates were recognised, and every message arrived.
+pub(super) fn check(partition: &Partition<'_>) -> Vec<Violation> {
+    let violation = |rule, what| Violation { rule, partition: partition.name.to_owned(), group: None, what };
     let mut found = Vec::new();
     let mut seen: HashMap<&str, Seen<'_>> = HashMap::new();
-    for push in &lane.pushes {
+    for push in &partition.pushes {
         let seen = seen.entry(&push.transaction).or_default();
-        match &push.fate {
-            PushFate::Queued(id) => {
+        match &push.outcome {
+            PushOutcome::Queued(id) => {
                 seen.queued += 1;
                 seen.ids.insert(id);
             }
-            PushFate::Duplicate(id) => drop(seen.ids.insert(id)),
-            PushFate::Lost => seen.lost += 1,
-            PushFate::RolledBack => seen.rolled_back += 1,
+            PushOutcome::Duplicate(id) => drop(seen.ids.insert(id)),
+            PushOutcome::Lost => seen.lost += 1,
+            PushOutcome::RolledBack => seen.rolled_back += 1,
         }
     }
     let mut owners: HashSet<&str> = HashSet::new();
@@ -48,8 +48,8 @@ pub(super) fn check(lane: &Lane<'_>) -> Vec<Violation> {
             if !owners.insert(id) {
                 found.push(violation(ONE, format!("{id} is several transaction ids, {transaction} among them")));
             }
-            if !lane.index.contains_key(id) {
-                found.push(violation(DELIVERED, format!("{transaction}, {id} was pushed and nobody saw it")));
+            if !partition.index.contains_key(id) {
+                found.push(violation(DELIVERED, format!("{transaction}, {id} was pushed but never delivered")));
             }
         }
     }

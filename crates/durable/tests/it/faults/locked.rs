@@ -18,7 +18,7 @@ use crate::fixture::Fixture;
 /// Orchestrations that go on.
 const ORCHESTRATIONS: usize = 10;
 /// Long enough for a call that is held to have gone as far as it can, and for one that is not to have ended.
-const A_MOMENT: Duration = Duration::from_millis(500);
+const SHORT_TIME: Duration = Duration::from_millis(500);
 /// What is not held must be done by then: before the ten seconds after which the server ends a wait for a lock.
 const SOON: Duration = Duration::from_secs(8);
 
@@ -42,17 +42,17 @@ impl Holder {
     }
 }
 
-/// A call that is held: it has not ended after a moment.
+/// A call that is held: it has not ended after a short time.
 async fn is_held<T>(call: &mut JoinHandle<T>) {
-    assert!(timeout(A_MOMENT, call).await.is_err(), "it did not wait for the lock");
+    assert!(timeout(SHORT_TIME, call).await.is_err(), "it did not wait for the lock");
 }
 
 async fn soon<T>(call: impl Future<Output = T>) -> T {
-    timeout(SOON, call).await.expect("it was held up by somebody else's lock")
+    timeout(SOON, call).await.expect("it waited for a lock")
 }
 
-/// An orchestration started in a transaction that stays open does not exist yet, blocks nothing, and begins when it commits; an
-/// event raised in it comes with it.
+/// An orchestration started in a transaction that stays open does not exist yet, blocks nothing, and begins when it
+/// commits; an event raised in it comes with it.
 /// Others run from beginning to end while the transaction is open.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_open_transaction_that_starts_an_orchestration_blocks_nothing() {
@@ -92,7 +92,7 @@ async fn a_locked_lease_holds_up_only_its_own_turn() {
 
 /// An activity with a locked row is not claimed until the lock is released; others are.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_locked_activity_is_passed_by() {
+async fn a_locked_activity_is_skipped() {
     let Fixture { db, provider } = Fixture::new().await;
     send_work(&provider, activity("held", 1)).await;
     let holder = Holder::of(&db, "worker_queue", "held").await;
@@ -153,7 +153,7 @@ async fn a_locked_lease_that_has_ended_holds_up_no_claim() {
     holder.let_go().await;
     let (item, token, attempt) = soon(fetch(&provider, LEASE)).await;
     assert_eq!((item.instance.as_str(), attempt), ("held", 2));
-    ack(&provider, &dead, Done::first("held", "")).await.expect_err("somebody else has it");
+    ack(&provider, &dead, Done::first("held", "")).await.expect_err("the lease has expired");
     ack(&provider, &token, Done::first("held", "")).await.expect("the lease is fresh");
 }
 
@@ -200,8 +200,8 @@ fn ending(instance: &str) -> Done {
     Done::completed(instance, 2, "x")
 }
 
-/// A waiter for an instance is answered in time although its history cannot be read: by an error that says to try again, and the
-/// next try succeeds.
+/// A waiter for an instance is answered in time although its history cannot be read: by an error that says to try
+/// again, and the next try succeeds.
 /// A transaction locks the table of histories, so that the end can be seen and not how it came.
 #[tokio::test(flavor = "multi_thread")]
 async fn waiting_ends_in_time_although_the_history_is_locked() {
@@ -213,7 +213,7 @@ async fn waiting_ends_in_time_although_the_history_is_locked() {
     let lock = db.schema().sql("lock table {schema}.history in access exclusive mode");
     let mut holder = db.database().pool().begin().await.expect("begin");
     sqlx::query(&lock).execute(&mut *holder).await.expect("lock");
-    for patience in [Duration::ZERO, A_MOMENT] {
+    for patience in [Duration::ZERO, SHORT_TIME] {
         let waited = soon(provider.wait_for_completion("held", patience)).await;
         let error = waited.expect_err("how it ended cannot be read");
         assert!(error.is_transient(), "{error:?}");

@@ -1,4 +1,4 @@
-//! A database that is away: what clients hear, and that they find everything when it is back.
+//! An unavailable database: the responses to clients, and that nothing is lost.
 
 use reveille_pg::testing::PrivateCluster;
 use serde_json::json;
@@ -7,11 +7,11 @@ use super::fixture::{Client, assert_refused, data};
 use crate::http::eventually;
 use crate::process::{Reveille, command};
 
-/// While the database is away every call must be refused for now, in words that keep a client of the field alive and in none of the
-/// database's; when it is back, everything is as it was.
-/// A private PostgreSQL is stopped and started again; nothing is tried for longer than the server waits for a connection.
+/// While the database is unavailable every call must be rejected as transient, with a message that keeps existing
+/// clients retrying and has no text of the database; afterwards everything is as before.
+/// A private PostgreSQL is stopped and started again; no call is retried for longer than the wait for a connection.
 #[tokio::test]
-async fn calls_are_refused_for_now_while_the_database_is_away() {
+async fn calls_are_rejected_as_transient_without_a_database() {
     let Some(cluster) = PrivateCluster::start().await else { return };
     let mut serve = command(&["serve", "--listen=127.0.0.1:0", "--acquire-timeout=1s"]);
     serve.env("DATABASE_URL", cluster.url());

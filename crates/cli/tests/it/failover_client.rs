@@ -1,4 +1,4 @@
-//! A client that keeps its connection, and knows several servers.
+//! A client that keeps its connection open and fails over to another server.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -17,42 +17,43 @@ use crate::process::PATIENCE;
 
 /// The longest wait of a pop or a claim here.
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(120);
-/// How long a request may take: such a wait, and then as long as everything may.
+/// How long a request may take: such a wait and the usual limit.
 const ANSWERED_WITHIN: Duration = LONGEST_WAIT.saturating_add(PATIENCE);
 
 /// A client on one connection at a time.
-pub(crate) struct Kept {
+pub(crate) struct FailoverClient {
     /// What every path begins with.
     base: &'static str,
     servers: Vec<SocketAddr>,
     at: usize,
     sender: Option<SendRequest<Full<Bytes>>>,
-    /// What the last request was told that was not answered.
-    told: Option<Answer>,
+    /// The last response that counted as a failure.
+    last_failure: Option<Answer>,
 }
 
-impl Kept {
-    /// Somebody who begins with the server of that number, and goes to the next when one is away.
-    pub(crate) fn new(base: &'static str, servers: &[SocketAddr], first: usize) -> Kept {
-        Kept { base, servers: servers.to_vec(), at: first % servers.len(), sender: None, told: None }
+impl FailoverClient {
+    /// A client that starts with this server, and goes to the next when one does not answer.
+    pub(crate) fn new(base: &'static str, servers: &[SocketAddr], first: usize) -> FailoverClient {
+        FailoverClient { base, servers: servers.to_vec(), at: first % servers.len(), sender: None, last_failure: None }
     }
 
-    /// Sends a request. `None`: it was not answered, or with "later"; the next goes to the next server.
+    /// Sends a request. `None` if it was not answered or with a server error; the next request then goes to the next
+    /// server.
     pub(crate) async fn ask(&mut self, method: &str, path: &str, body: Option<&Value>) -> Option<Answer> {
         let asked = timeout(ANSWERED_WITHIN, self.exchange(method, path, body)).await;
         let answer = asked.unwrap_or_else(|_| panic!("{method} {path}: no answer within {ANSWERED_WITHIN:?}"));
         if answer.as_ref().is_some_and(|answer| answer.status < 500) {
             return answer;
         }
-        self.told = answer;
+        self.last_failure = answer;
         self.sender = None;
         self.at = (self.at + 1) % self.servers.len();
         None
     }
 
-    /// What the last request was told that was not answered; `None`: the connection broke.
-    pub(crate) fn told(&self) -> Option<&Answer> {
-        self.told.as_ref()
+    /// The response of the last failed request; `None` if the connection broke.
+    pub(crate) fn last_failure(&self) -> Option<&Answer> {
+        self.last_failure.as_ref()
     }
 
     async fn exchange(&mut self, method: &str, path: &str, body: Option<&Value>) -> Option<Answer> {

@@ -1,4 +1,4 @@
-//! Steps that a worker of the SDK meets and has no handler for.
+//! Steps for which a worker of the SDK has no handler.
 
 use reveille_flow::Step;
 use serde_json::Value;
@@ -6,10 +6,10 @@ use serde_json::Value;
 use crate::fixture::{Fixture, NAMESPACE, submission};
 use crate::workers::stopped;
 
-/// A step whose callable a worker does not have is given back uncharged, and waits for a worker that has it. The first comes back to it later each time.
-/// Looks at when it was given back: a second, then two, lie between.
+/// A step whose callable a worker does not have is released uncharged, and waits for a worker that has it. The first
+/// worker tries it again after growing pauses. Measures the releases: a second, then two, lie between.
 #[tokio::test]
-async fn a_step_that_nobody_here_can_do_waits_for_who_can() {
+async fn a_step_without_a_handler_waits_for_another_worker() {
     let flow = Fixture::with("[{name: a, handler: {callable: mail.send}}, {name: b}]").await;
     let task = flow.task().await;
     let first = flow.worker("first").namespace(NAMESPACE).handle("b", async |_: Step<Value>| Ok(()));
@@ -25,7 +25,7 @@ async fn a_step_that_nobody_here_can_do_waits_for_who_can() {
     );
     let pauses: Vec<f64> =
         sqlx::query_scalar(&sql).bind(task).fetch_all(flow.db.database().pool()).await.expect("pauses");
-    // A pause begins when the step is met, and what is measured when it is back, which on a busy machine is later.
+    // A pause begins when the step is claimed, and is measured from its release, which on a busy machine is later.
     assert!(pauses[0] > 0.5 && pauses[1] > 1.5, "{pauses:?}");
     let second = flow.worker("second").namespace(NAMESPACE).handle("mail.send", async |_: Step<Value>| Ok(()));
     let second = second.start().expect("a worker");
@@ -33,12 +33,12 @@ async fn a_step_that_nobody_here_can_do_waits_for_who_can() {
     stopped(first).await;
     assert_eq!(stopped(second).await.completed, 1);
     let done: Vec<_> = flow.attempts(task).await.into_iter().filter(|(_, outcome)| outcome == "complete").collect();
-    assert_eq!(done, [(1, "complete".to_owned()), (1, "complete".to_owned())], "nothing was charged");
+    assert_eq!(done, [(1, "complete".to_owned()), (1, "complete".to_owned())], "no attempt was charged");
 }
 
-/// Two templates whose steps have one name and different callables: workers that each have one of them finish both.
+/// Two templates have steps with one name and different callables: two workers with one callable each complete both.
 #[tokio::test]
-async fn one_name_for_two_callables_starves_nobody() {
+async fn one_name_for_two_callables_starves_no_worker() {
     let flow = Fixture::new().await;
     let mut tasks = Vec::new();
     for template in ["x", "y"] {
@@ -58,9 +58,9 @@ async fn one_name_for_two_callables_starves_nobody() {
     }
 }
 
-/// A worker that names its steps never meets others.
+/// A worker that names its steps never claims others.
 #[tokio::test]
-async fn a_worker_that_names_its_steps_meets_no_others() {
+async fn a_worker_that_names_its_steps_claims_no_others() {
     let flow = Fixture::with("[{name: a}, {name: b}]").await;
     let worker = |step: &'static str| {
         let worker = flow.worker(step).namespace(NAMESPACE).steps([step]);

@@ -6,30 +6,30 @@ use duroxide::providers::{InstanceFilter, PruneOptions};
 
 use super::answers::{deleted, depths, execution, instance, metrics, pruned, sorted, stats};
 use super::pair::{AGE, PASS_LONG, Pair, Side, Verdict};
-use super::step::{INSTANCES, KEYS, Look, Remove, Tags, Versions};
+use super::step::{INSTANCES, KEYS, Query, Remove, Tags, Versions};
 
 /// More turns and activities than a sequence can leave behind.
 const DRAIN_MAX: usize = 1_000;
 
 impl Pair<'_> {
-    pub(super) async fn look(&self, look: Look) -> Verdict {
-        match look {
-            Look::Instance { of } => self.look_at(INSTANCES[of]).await,
-            Look::Execution { of, execution } => self.look_at_execution(INSTANCES[of], execution).await,
-            Look::Custom { of, seen } => {
+    pub(super) async fn query(&self, query: Query) -> Verdict {
+        match query {
+            Query::Instance { of } => self.query_instance(INSTANCES[of]).await,
+            Query::Execution { of, execution } => self.query_execution(INSTANCES[of], execution).await,
+            Query::Custom { of, seen } => {
                 let custom = async |side: Side<'_>| side.store.get_custom_status(INSTANCES[of], seen).await;
                 self.same("get_custom_status", custom).await.map(drop)
             }
-            Look::Key { of, key } => {
+            Query::Key { of, key } => {
                 let value = async |side: Side<'_>| side.store.get_kv_value(INSTANCES[of], KEYS[key]).await;
                 self.same("get_kv_value", value).await.map(drop)
             }
-            Look::Lists => self.look_at_lists().await,
-            Look::Figures => self.look_at_figures().await,
+            Query::Lists => self.query_lists().await,
+            Query::Figures => self.query_statistics().await,
         }
     }
 
-    pub(super) async fn look_at(&self, of: &str) -> Verdict {
+    pub(super) async fn query_instance(&self, of: &str) -> Verdict {
         self.same("read", async |side| side.store.read(of).await).await?;
         self.same("read_history", async |side| side.store.read_history(of).await).await?;
         self.same("get_instance_info", async |side| side.store.get_instance_info(of).await.map(instance)).await?;
@@ -46,7 +46,7 @@ impl Pair<'_> {
         self.same("get_instance_tree", tree).await.map(drop)
     }
 
-    pub(super) async fn look_at_execution(&self, of: &str, id: u64) -> Verdict {
+    pub(super) async fn query_execution(&self, of: &str, id: u64) -> Verdict {
         self.same("read_with_execution", async |side| side.store.read_with_execution(of, id).await).await?;
         self.same("read_history_with_execution_id", async |side| {
             side.store.read_history_with_execution_id(of, id).await
@@ -56,7 +56,7 @@ impl Pair<'_> {
         self.same("get_execution_info", info).await.map(drop)
     }
 
-    async fn look_at_lists(&self) -> Verdict {
+    async fn query_lists(&self) -> Verdict {
         self.same("list_instances", async |side| side.store.list_instances().await).await?;
         for status in ["Running", "Completed", "Failed", "ContinuedAsNew", "Nonsense"] {
             let list = async |side: Side<'_>| side.store.list_instances_by_status(status).await;
@@ -65,7 +65,7 @@ impl Pair<'_> {
         Ok(())
     }
 
-    pub(super) async fn look_at_figures(&self) -> Verdict {
+    pub(super) async fn query_statistics(&self) -> Verdict {
         self.same("get_system_metrics", async |side| side.store.get_system_metrics().await.map(metrics)).await?;
         self.same("get_queue_depths", async |side| side.store.get_queue_depths().await.map(depths)).await.map(drop)
     }
@@ -122,14 +122,14 @@ impl Pair<'_> {
     /// Compares all that can be seen, then lets all leases end and takes whatever is left in the queues, one by one.
     pub(super) async fn look_at_everything(&mut self) -> Verdict {
         for of in INSTANCES {
-            self.look_at(of).await?;
+            self.query_instance(of).await?;
             for execution in 1..6 {
-                self.look_at_execution(of, execution).await?;
+                self.query_execution(of, execution).await?;
             }
             self.same("get_custom_status", async |side| side.store.get_custom_status(of, 0).await).await?;
         }
-        self.look_at_lists().await?;
-        self.look_at_figures().await?;
+        self.query_lists().await?;
+        self.query_statistics().await?;
         self.pass(PASS_LONG * 2).await;
         self.lapse().await;
         let mut left = 0;
@@ -140,6 +140,6 @@ impl Pair<'_> {
             left += 1;
         }
         assert!(left < DRAIN_MAX, "a lease is not given twice");
-        self.look_at_figures().await
+        self.query_statistics().await
     }
 }

@@ -64,12 +64,12 @@ fn distinct(mut dirs: Vec<PathBuf>) -> Vec<PathBuf> {
 
 /// The searched folders, for messages.
 pub(super) fn described() -> Vec<PathBuf> {
-    let mut places = vec![PathBuf::from("PATH")];
-    places.extend(
+    let mut folders = vec![PathBuf::from("PATH")];
+    folders.extend(
         VERSIONED.iter().map(|(parent, prefix, programs)| Path::new(parent).join(format!("{prefix}*")).join(programs)),
     );
-    places.extend([download_cache(false), download_cache(true)].into_iter().flatten());
-    places
+    folders.extend([download_cache(false), download_cache(true)].into_iter().flatten());
+    folders
 }
 
 fn children(parent: &Path, prefix: &str) -> impl Iterator<Item = PathBuf> + use<> {

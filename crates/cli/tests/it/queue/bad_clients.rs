@@ -1,4 +1,4 @@
-//! Slow clients, rude ones, and nonsense: nobody else notices, and nothing changes.
+//! Slow clients, stalled clients and invalid requests: other clients are not affected, and no data changes.
 
 use std::time::Duration;
 
@@ -10,16 +10,16 @@ use tokio::time::{sleep, timeout};
 
 use super::fixture::{BASE, Client, Server, data, messages};
 use super::waits::until_waiting;
+use crate::failover_client::FailoverClient;
 use crate::http::{eventually, get, parse};
-use crate::kept::Kept;
 use crate::process::PATIENCE;
 
 /// Clients of each kind.
 const CLIENTS: usize = 20;
-/// What polite clients do meanwhile.
+/// What well-behaved clients do meanwhile.
 const ROUNDS: usize = 30;
 
-/// A polite client: everything it does works.
+/// A well-behaved client: all its requests succeed.
 async fn round(client: Client, number: usize) {
     let name = number.to_string();
     client.push("polite", &name, &[&name]).await;
@@ -28,14 +28,14 @@ async fn round(client: Client, number: usize) {
     assert_eq!(client.ack(&popped, "completed").await[0]["success"], true);
 }
 
-/// Somebody who sends this and nothing more.
+/// A client that sends this and nothing more.
 async fn begun(client: Client, text: &str) -> TcpStream {
     let mut stream = TcpStream::connect(client.address).await.expect("it listens");
     stream.write_all(text.as_bytes()).await.expect("sent");
     stream
 }
 
-/// Somebody who pushes a message, a byte at a time.
+/// A client that pushes a message byte by byte.
 async fn dribble(client: Client, number: usize) {
     let body = json!({"items": [{"queue": "slow", "partition": "p", "payload": number}]}).to_string();
     let head =
@@ -50,21 +50,22 @@ async fn dribble(client: Client, number: usize) {
     assert_eq!(parse(&answer).status, 201, "{answer}");
 }
 
-/// Clients that say nothing, or half of it, or close one half of their connection, or take their time, must hold nobody up and leave nothing behind.
-/// Twenty of each kind; a polite client works all the while. The slow ones are served in the end.
+/// Clients that send nothing, half a request, or one byte at a time, or that close one direction of their connection,
+/// must not delay others or leave anything behind.
+/// Twenty of each kind; a well-behaved client works all the time. The slow ones are served in the end.
 #[tokio::test]
-async fn slow_and_silent_clients_hold_nobody_up() {
+async fn slow_and_silent_clients_do_not_delay_others() {
     let server = Server::start().await;
     let client = server.client;
-    let (mut rude, mut slow) = (Vec::new(), JoinSet::new());
+    let (mut stalled, mut slow) = (Vec::new(), JoinSet::new());
     for number in 0..CLIENTS {
-        rude.push(begun(client, "").await);
-        rude.push(begun(client, "POST /api/v1/push HTTP/1.1\r\nhost: te").await);
-        rude.push(begun(client, "POST /api/v1/push HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 999\r\n\r\n{\"ite").await);
+        stalled.push(begun(client, "").await);
+        stalled.push(begun(client, "POST /api/v1/push HTTP/1.1\r\nhost: te").await);
+        stalled.push(begun(client, "POST /api/v1/push HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 999\r\n\r\n{\"ite").await);
         let pop = format!("GET /api/v1/pop/queue/half?wait=true&timeout=600000&consumerGroup=g{number} HTTP/1.1");
         let mut half = begun(client, &format!("{pop}\r\nhost: localhost\r\n\r\n")).await;
         half.shutdown().await.expect("closed in one direction");
-        rude.push(half);
+        stalled.push(half);
         slow.spawn(dribble(client, number));
     }
     for number in 0..ROUNDS {
@@ -77,16 +78,17 @@ async fn slow_and_silent_clients_hold_nobody_up() {
     let mut pushed: Vec<u64> = messages(&popped).iter().filter_map(|message| message["data"].as_u64()).collect();
     pushed.sort_unstable();
     assert_eq!(pushed, (0..CLIENTS as u64).collect::<Vec<_>>());
-    // Whoever has closed one half has gone, as far as anybody can tell.
+    // A client that has closed one direction counts as disconnected.
     until_waiting(client, 0).await;
-    drop(rude);
+    drop(stalled);
     eventually(client.address, "/metrics", |answer| answer.body.contains("reveille_http_connections 1\n")).await;
 }
 
-/// Answers that nobody reads must hold nobody up, and their memory must come back.
-/// Clients with small buffers pop eight megabytes each and read the first line only; then they leave, and others do the same, round after round.
+/// Responses that are not read must not delay other clients, and their memory must be released.
+/// Clients with small buffers pop eight megabytes each and read only the first line; then they disconnect, and others
+/// do the same, round after round.
 #[tokio::test]
-async fn answers_that_nobody_reads_cost_no_more_each_time() {
+async fn unread_responses_do_not_accumulate_memory() {
     const TOGETHER: usize = 5;
     let server = Server::start().await;
     let large = "x".repeat(1 << 20);
@@ -117,13 +119,13 @@ async fn answers_that_nobody_reads_cost_no_more_each_time() {
         resident.push(server.reveille.resident().unwrap_or(0) >> 20);
     }
     println!("resident after each round, in MB: {resident:?}");
-    // The pool's connections and the allocator keep some for the next; what is not freed adds up for ever.
+    // The pool's connections and the allocator keep some memory; a leak would grow with every round.
     let (early, late) = (resident[..10].iter().max(), resident[15..].iter().min());
     let (early, late) = (early.expect("ten"), late.expect("five"));
     assert!(*late <= early + 2 * 8 * TOGETHER as u64, "it grows with every round: {resident:?}");
 }
 
-/// Names that nobody expects, as they are sent in a path or a query.
+/// Unusual names, as they are sent in a path or a query.
 const NAMES: &[&str] = &[
     "%00",
     "a%00b",
@@ -140,18 +142,18 @@ const NAMES: &[&str] = &[
     "partition",
 ];
 
-/// Values that no parameter expects.
+/// Invalid values of parameters.
 const VALUES: &[&str] =
     &["0", "-1", "1e99", "-1e99", "1000000000000", "99999999999999999999999", "NaN", "inf", "", "soon", "%00", "%FF"];
 
-/// Fields of a kind that nobody expects. No truth value: some are meant.
+/// Fields of unusual types. Without booleans, because some fields accept them.
 fn fields() -> Vec<Value> {
     let deep = (0..100).fold(json!(1), |inner, _| json!([inner]));
     let kinds = [json!(null), json!(7), json!(-1), json!(1e99), json!(""), json!("a\0b"), json!("🐘".repeat(1_001))];
     kinds.into_iter().chain([json!([]), json!([7]), json!({}), json!({"a": {}}), deep]).collect()
 }
 
-/// Everything the server knows of what must not change.
+/// The whole state that must not change.
 async fn state(client: Client) -> Vec<Value> {
     let mut state = Vec::new();
     for path in [
@@ -165,16 +167,16 @@ async fn state(client: Client) -> Vec<Value> {
     ] {
         let answer = get(client.address, &format!("/api/v1/{path}")).await;
         assert_eq!(answer.status, 200, "{path}: {answer:?}");
-        let mut told = answer.json();
-        forget_ages(&mut told);
-        state.push(told);
+        let mut reply = answer.json();
+        forget_ages(&mut reply);
+        state.push(reply);
     }
     state
 }
 
-/// Numbers that grow by themselves.
-fn forget_ages(told: &mut Value) {
-    match told {
+/// Numbers that change by themselves.
+fn forget_ages(reply: &mut Value) {
+    match reply {
         Value::Object(fields) => {
             let ages = ["seconds", "age", "timelag"];
             fields.retain(|name, _| !ages.iter().any(|age| name.to_lowercase().contains(age)));
@@ -185,17 +187,17 @@ fn forget_ages(told: &mut Value) {
     }
 }
 
-/// A request that may be nonsense: it means something, or is refused as the client's fault, in the form of every refusal.
-async fn nonsense(client: &mut Kept, method: &str, path: &str, body: Option<&Value>) {
+/// Sends a request that may be invalid: it succeeds or is rejected with a client error in the usual form.
+async fn nonsense(client: &mut FailoverClient, method: &str, path: &str, body: Option<&Value>) {
     let answer = client.ask(&method.to_uppercase(), path, body).await;
     let answer =
-        answer.unwrap_or_else(|| panic!("{method} {path} {body:?} is the server's fault: {:?}", client.told()));
+        answer.unwrap_or_else(|| panic!("{method} {path} {body:?} is the server's fault: {:?}", client.last_failure()));
     if answer.status >= 400 {
         assert!(answer.json()["error"].is_string(), "{method} {path} {body:?}: {answer:?}");
     }
 }
 
-/// The keys of a request's body, wherever the document describes them.
+/// The keys of a request's body that the document describes.
 fn keys(document: &Value, schema: &Value) -> Vec<String> {
     let schema = match schema["$ref"].as_str() {
         Some(name) => document.pointer(name.trim_start_matches('#')).expect("described"),
@@ -206,22 +208,22 @@ fn keys(document: &Value, schema: &Value) -> Vec<String> {
     schema["properties"].as_object().into_iter().flatten().map(|(key, _)| key.clone()).chain(inner).collect()
 }
 
-/// No name, parameter or body may be the server's fault, and what is refused must change nothing.
-/// Every route of the document with names that nobody expects, every parameter with every value, and bodies that are not JSON or have fields of other kinds. Before and
-/// after, everything is asked about a queue that nobody named.
+/// No name, parameter or body may cause a server error, and a rejected request must change nothing.
+/// Every route of the document with unusual names, every parameter with every value, and bodies that are not JSON or
+/// have fields of other types. Before and after, the state of a queue that no request names is read.
 #[tokio::test]
-async fn nonsense_is_refused_everywhere_and_changes_nothing() {
+async fn invalid_requests_are_rejected_everywhere_and_change_nothing() {
     let server = Server::start().await;
     server.push("kept", "p", &["1", "2", "3"]).await;
     server.ack(&server.pop("queue/kept?consumerGroup=kept").await, "dlq").await;
     let before = state(server.client).await;
     let document = get(server.address, "/openapi.json").await.json();
-    let mut client = Kept::new(BASE, &[server.address], 0);
+    let mut client = FailoverClient::new(BASE, &[server.address], 0);
     let long = "x".repeat(1_001);
     let mut asked = 0;
     for (path, methods) in document["paths"].as_object().expect("paths") {
         let path = path.trim_start_matches("/api/v1/");
-        // Every second piece is the name of a name.
+        // Every second piece is the name of a parameter.
         let pieces = || path.split(['{', '}']).enumerate();
         let named = |name: &str| pieces().map(|(at, piece)| if at % 2 == 1 { name } else { piece }).collect::<String>();
         for (method, described) in methods.as_object().expect("methods") {
@@ -259,6 +261,6 @@ async fn nonsense_is_refused_everywhere_and_changes_nothing() {
         }
     }
     println!("{asked} requests");
-    assert!(asked > 500, "the document describes hardly anything: {asked}");
+    assert!(asked > 500, "the document describes too little: {asked}");
     assert_eq!(state(server.client).await, before);
 }

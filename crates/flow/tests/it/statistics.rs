@@ -1,4 +1,4 @@
-//! What operators watch of task graphs, and that watching costs nothing while nothing happens.
+//! Statistics of task graphs, and that reading them costs nothing while idle.
 
 use std::time::Duration;
 
@@ -7,7 +7,8 @@ use reveille_pg::testing::eventually;
 
 use crate::fixture::{Fixture, NAMESPACE, submission};
 
-/// Figures that fulfil a condition. A reading is repeated after a pause, so it is asked for again and again.
+/// Waits for statistics that fulfil a condition. They are read again only after a pause, so the test repeats the
+/// request.
 async fn figures(flow: &Flow, top: u32, wanted: impl Fn(&Figures) -> bool) -> Figures {
     let mut found = Figures::default();
     eventually("the figures are as wanted", async || {
@@ -22,10 +23,10 @@ fn amount(figures: &[reveille_flow::StateFigures], namespace: Option<&str>, stat
     figures.iter().find(|one| one.namespace.as_deref() == namespace && one.state == state).map_or(0, |one| one.amount)
 }
 
-/// Tasks and steps are counted by state, and the step that has waited longest says for how long.
+/// Tasks and steps are counted by state, and the age of the oldest ready step is reported.
 /// Of three tasks one is complete, one has its step with a worker and one waits; the last is made older.
 #[tokio::test]
-async fn figures_tell_how_tasks_and_steps_stand() {
+async fn tasks_and_steps_are_counted_by_state() {
     let flow = Fixture::with("[{name: a, handler: {callable: h}}]").await;
     for _ in 0..3 {
         flow.task().await;
@@ -37,7 +38,7 @@ async fn figures_tell_how_tasks_and_steps_stand() {
         "update {schema}.step set due_at = due_at - interval '100 s', ready_at = ready_at - interval '100 s' where state = 'ready'",
     );
     sqlx::query(&older).execute(flow.db.database().pool()).await.expect("made older");
-    // Made older behind the back of this process, so something has to happen in it.
+    // Changed in the table only, so this process needs an event to read again.
     flow.task().await;
 
     let here = Some(NAMESPACE);
@@ -49,15 +50,16 @@ async fn figures_tell_how_tasks_and_steps_stand() {
     assert_eq!(found.investigations, 0);
     assert!(found.failed.iter().all(|(_, tasks)| *tasks == 0));
 
-    // Something has to happen for another reading, and this one is asked for without names.
+    // An event causes another read, this time without names.
     flow.db.database().session().await.expect("a session").finish().await.expect("given back");
     let summed = figures(&flow, 0, |found| amount(&found.tasks, None, "open") == 3).await;
     assert_eq!(amount(&summed.steps, None, "ready"), 2);
 }
 
-/// Steps of open tasks are counted in every state, and open tasks by what they wait for; what belongs to ended tasks is not counted.
-/// One task has a step with a worker behind one that is done, one waits for another attempt, one for its first, and one is over. A fourth has failed beside a step that is under way, whose
-/// lease is the engine's to watch.
+/// Steps of open tasks are counted in every state, and open tasks by the reason of their wait; ended tasks are not
+/// counted.
+/// One task has a step in progress after a complete one, one waits for a retry, one for its first attempt, and one has
+/// ended. A fourth has failed beside a step in progress, whose lease the engine watches.
 #[tokio::test]
 async fn every_state_of_open_tasks_is_counted() {
     let flow = Fixture::with("[{name: a}, {name: b, dependencies: [a]}, {name: c, dependencies: [b]}]").await;

@@ -1,4 +1,4 @@
-//! People and workers at the same task in any order: it stays sound, and it ends.
+//! Operators and workers at the same task in any order: it stays consistent, and it can be completed.
 
 use std::fmt::Write;
 
@@ -10,21 +10,21 @@ use uuid::Uuid;
 use crate::fixture::{Fixture, failure, submission};
 use crate::manual::who;
 
-/// A graph made at random.
+/// A random graph.
 struct Graph {
     yaml: String,
-    /// By their places: what each is called, and what comes right after it.
+    /// By index: the name of each step, and its children.
     names: Vec<String>,
     children: Vec<Vec<usize>>,
 }
 
-/// What a step is tells its name: a decision is d, what divides is b, its parts are w, a convergence is c, all others are s.
+/// The first letter of a name is the kind of the step: d decision, b batchable, w part, c convergence, s any other.
 fn graph(rng: &mut Rng) -> Graph {
     let (mut names, mut parents): (Vec<String>, Vec<Vec<usize>>) = (Vec::new(), Vec::new());
-    for place in 0..3 + rng.usize(..8) {
+    for position in 0..3 + rng.usize(..8) {
         let before: Vec<usize> = (0..names.len()).filter(|_| rng.u8(..3) == 0).collect();
         if rng.u8(..5) == 0 {
-            names.extend([format!("b{place}"), format!("w{place}")]);
+            names.extend([format!("b{position}"), format!("w{position}")]);
             let split = parents.len();
             parents.extend([before, vec![split]]);
             continue;
@@ -34,21 +34,22 @@ fn graph(rng: &mut Rng) -> Graph {
             1 | 2 if !before.is_empty() => 'c',
             _ => 's',
         };
-        names.push(format!("{kind}{place}"));
+        names.push(format!("{kind}{position}"));
         parents.push(before);
     }
-    let after = |place: usize| (0..parents.len()).filter(|child| parents[*child].contains(&place)).collect::<Vec<_>>();
+    let after =
+        |position: usize| (0..parents.len()).filter(|child| parents[*child].contains(&position)).collect::<Vec<_>>();
     let children: Vec<Vec<usize>> = (0..names.len()).map(after).collect();
     let mut yaml = String::from("[");
-    for (place, before) in parents.iter().enumerate() {
-        let name = &names[place];
+    for (position, before) in parents.iter().enumerate() {
+        let name = &names[position];
         let strategy = if rng.bool() { "fail_fast" } else { "continue_on_failure" };
         let kind = match name.as_bytes()[0] {
-            // What decides nothing is none.
-            b'd' if !children[place].is_empty() => "type: decision, ".to_owned(),
+            // A decision without children is an ordinary step.
+            b'd' if !children[position].is_empty() => "type: decision, ".to_owned(),
             b'c' => "type: deferred_convergence, ".to_owned(),
             b'b' => {
-                let worker = &names[place + 1];
+                let worker = &names[position + 1];
                 format!("type: batchable, batch_config: {{worker_template: {worker}, failure_strategy: {strategy}}}, ")
             }
             b'w' => "type: batch_worker, ".to_owned(),
@@ -63,12 +64,12 @@ fn graph(rng: &mut Rng) -> Graph {
 }
 
 impl Graph {
-    /// A result that a step of this name may have.
+    /// A valid result of a step with this name.
     fn result(&self, step: &str, rng: &mut Rng) -> Value {
-        let place = self.names.iter().position(|name| name == step).unwrap_or_default();
+        let position = self.names.iter().position(|name| name == step).unwrap_or_default();
         match step.as_bytes()[0] {
             b'd' => {
-                let chosen = self.children[place].iter().filter(|_| rng.bool()).map(|child| &self.names[*child]);
+                let chosen = self.children[position].iter().filter(|_| rng.bool()).map(|child| &self.names[*child]);
                 json!({"decision_point_outcome": {"type": "create_steps", "step_names": chosen.collect::<Vec<_>>()}})
             }
             b'b' => {
@@ -80,19 +81,19 @@ impl Graph {
     }
 }
 
-/// A task at which workers and people are.
+/// A task with workers and operators.
 struct Meddled<'a> {
     flow: &'a Fixture,
     graph: Graph,
     task: Uuid,
     rng: Rng,
-    /// What workers have, and what they had and was taken from them.
+    /// The claims that workers hold, and those that they have lost.
     held: Vec<ClaimedStep>,
     lost: Vec<ClaimedStep>,
 }
 
 impl Meddled<'_> {
-    /// Somebody does something; what, in words.
+    /// One random action; returns its description.
     async fn anything(&mut self) -> String {
         match self.rng.u8(..10) {
             0..3 => {
@@ -154,7 +155,7 @@ impl Meddled<'_> {
         let text = format!("{operation:?} of {step}");
         match self.flow.operate(self.task, step, operation, who()).await {
             Ok(operated) if operated.before == StepState::InProgress => {
-                let held = self.held.iter().position(|held| held.name == step).expect("somebody had it");
+                let held = self.held.iter().position(|held| held.name == step).expect("a worker held it");
                 self.lost.push(self.held.swap_remove(held));
                 text
             }
@@ -164,14 +165,14 @@ impl Meddled<'_> {
         }
     }
 
-    /// Whatever is left is done, and what failed gets another chance.
+    /// Completes all open steps, and resets failed ones.
     async fn finish(&mut self) {
         for _ in 0..200 {
             for step in self.held.drain(..) {
                 let result = self.graph.result(&step.name, &mut self.rng);
                 self.flow.complete(&step, result).await;
             }
-            match self.flow.standing(self.task).await.0.as_str() {
+            match self.flow.state_and_open_steps(self.task).await.0.as_str() {
                 "complete" => return,
                 "error" => {
                     for step in self.failed().await {
@@ -186,11 +187,11 @@ impl Meddled<'_> {
     }
 }
 
-/// Whatever people and workers do, in any order: counters are what they count, a step is ready exactly if all before it is done and nothing failed, whoever lost a step is refused, and the
-/// task can be brought to its end.
-/// Graphs of all kinds of steps, and everything anybody can do, at random.
+/// Whatever operators and workers do, in any order: counters are correct, a step is ready exactly if all its parents
+/// are done and no step failed, a worker that lost a step is rejected, and the task can be completed.
+/// Graphs of all kinds of steps, and all operations, at random.
 #[tokio::test]
-async fn a_task_stays_sound_whoever_meddles() {
+async fn random_operations_keep_a_task_consistent() {
     const ROUNDS: u64 = 40;
     const ACTIONS: usize = 30;
     let flow = Fixture::new().await;
@@ -203,13 +204,13 @@ async fn a_task_stays_sound_whoever_meddles() {
         let mut story = format!("seed {seed}: {}", graph.yaml);
         let mut meddled = Meddled { flow: &flow, graph, task, rng, held: Vec::new(), lost: Vec::new() };
         for _ in 0..ACTIONS {
-            if flow.standing(task).await.0 == "complete" {
+            if flow.state_and_open_steps(task).await.0 == "complete" {
                 break;
             }
             write!(story, "\n{}", meddled.anything().await).expect("text");
-            flow.sound(task, &story).await;
+            flow.check_invariants(task, &story).await;
         }
         meddled.finish().await;
-        flow.sound(task, &story).await;
+        flow.check_invariants(task, &story).await;
     }
 }

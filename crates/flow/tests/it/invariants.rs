@@ -1,10 +1,10 @@
-//! What must be true of a task whenever nobody is at it.
+//! The invariants of a task between transactions.
 
 use uuid::Uuid;
 
 use crate::fixture::Fixture;
 
-/// The steps of a task, each with whether what follows need not wait for it; and everything about them that does not fit together, in words.
+/// The violated invariants of a task, as texts. For each step: whether its successors need not wait for it.
 const SQL: &str = "
 with listed as (
     select s.*, d.name, d.parents, d.max_attempts, s.state in ('complete', 'resolved_manually', 'skipped') or s.state = 'error' and coalesce(d.failure_strategy in ('continue_on_failure', 'isolate'), false) as done,
@@ -36,8 +36,8 @@ where p.unfinished <> p.open or p.failed <> p.errors or (p.task_state = 'complet
    or p.task_state = 'open' and p.failed > 0 and p.begun = 0 or p.task_state = 'error' and (p.failed = 0 or p.begun > 0) or p.task_state <> 'open' and p.task_due < 'infinity'";
 
 impl Fixture {
-    /// Everything about a task fits together.
-    pub(crate) async fn sound(&self, task: Uuid, after: &str) {
+    /// Checks the invariants of a task.
+    pub(crate) async fn check_invariants(&self, task: Uuid, after: &str) {
         let sql = self.db.schema().sql(SQL);
         let wrong: Vec<String> =
             sqlx::query_scalar(&sql).bind(task).fetch_all(self.db.database().pool()).await.expect("a look");

@@ -8,7 +8,7 @@ use crate::Error;
 /// Why a schema was not migrated, or is not up to date. In every case nothing was changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Refusal {
+pub enum MigrationError {
     /// The schema was migrated by a newer program. Update this one.
     #[error(
         "schema \"{schema}\" is newer than this program: its {component} migrations go to {found}, the program knows {known}; \
@@ -88,19 +88,19 @@ pub enum Refusal {
     },
 }
 
-impl Refusal {
+impl MigrationError {
     /// Whether the same run may succeed later.
     pub fn is_transient(&self) -> bool {
         match self {
-            Refusal::Locked { .. } => true,
-            Refusal::Failed { source, .. } => source.is_transient(),
+            MigrationError::Locked { .. } => true,
+            MigrationError::Failed { source, .. } => source.is_transient(),
             _ => false,
         }
     }
 
     pub(crate) fn cause(&self) -> Option<&Error> {
         match self {
-            Refusal::Failed { source, .. } => Some(source),
+            MigrationError::Failed { source, .. } => Some(source),
             _ => None,
         }
     }

@@ -1,4 +1,4 @@
-//! Ten thousand clients that wait at one server: what they cost, and that each is served.
+//! Ten thousand clients that wait at one server: their cost, and that each is served.
 
 use std::collections::BTreeSet;
 use std::process::Stdio;
@@ -23,18 +23,18 @@ const QUEUES: usize = 10;
 const GROUPS: usize = 10;
 const CLIENTS: usize = 100;
 const ALL: usize = QUEUES * GROUPS * CLIENTS;
-/// Files that the test and the server need: a socket each, and some.
+/// Open files of the test and the server: a socket per client, and some more.
 const FILES: usize = ALL + 2_000;
-/// How long they wait for nothing.
+/// How long they wait without a message.
 const IDLE: Duration = Duration::from_secs(10);
-/// How long nothing must have been asked before that counts as idle.
-const SETTLED: Duration = Duration::from_secs(4);
-/// What the server may need with all of them.
+/// How long no statement must have been sent for the server to count as idle.
+const IDLE_FOR: Duration = Duration::from_secs(4);
+/// The memory that the server may use with all of them.
 const MEMORY: u64 = 300 << 20;
-/// How many connect at the same time: less than the kernel keeps waiting.
+/// How many connect at the same time: less than the kernel's backlog.
 const AT_ONCE: usize = 100;
 
-/// Lets this process open enough files, or says why it cannot.
+/// Raises the limit of open files of this process, or panics with the reason.
 async fn allow_files() {
     let own = std::process::id().to_string();
     let raised = Command::new("prlimit").args(["--pid", &own, &format!("--nofile={FILES}:")]).output().await;
@@ -45,7 +45,7 @@ async fn allow_files() {
     assert!(enough, "this test needs {FILES} open files and may have {soft}; prlimit: {raised:?}");
 }
 
-/// A server that may open enough files and keeps house rarely, whose statements are counted.
+/// A server with enough open files and rare maintenance, whose statements are counted.
 async fn serve(db: &TestDb, role: &CountingRole) -> (Reveille, Client) {
     let mut shell = Command::new("sh");
     shell.args(["-c", "ulimit -S -n \"$1\" && exec \"$0\" serve", env!("CARGO_BIN_EXE_reveille"), &FILES.to_string()]);
@@ -56,7 +56,7 @@ async fn serve(db: &TestDb, role: &CountingRole) -> (Reveille, Client) {
     (reveille, Client { address })
 }
 
-/// A pop that waits on a connection of its own. Once it is sent, the next may connect.
+/// A waiting pop on a connection of its own. Once it is sent, the next may connect.
 async fn park(client: Client, number: usize, permit: tokio::sync::OwnedSemaphorePermit) -> Value {
     let (queue, group) = (number % QUEUES, number / QUEUES % GROUPS);
     let mut stream = TcpStream::connect(client.address).await.expect("it listens");
@@ -71,11 +71,11 @@ async fn park(client: Client, number: usize, permit: tokio::sync::OwnedSemaphore
     answer.json()
 }
 
-/// Returns when nothing was asked of the database for a while.
-async fn settle(role: &CountingRole) {
+/// Waits until no statement was sent to the database for a while.
+async fn until_idle(role: &CountingRole) {
     let deadline = Instant::now() + PATIENCE;
     let (mut since, mut before) = (Instant::now(), role.statements().await);
-    while since.elapsed() < SETTLED {
+    while since.elapsed() < IDLE_FOR {
         assert!(Instant::now() < deadline, "never idle: {before:?}");
         sleep(Duration::from_millis(500)).await;
         let now = role.statements().await;
@@ -85,11 +85,11 @@ async fn settle(role: &CountingRole) {
     }
 }
 
-/// Ten thousand waiting clients must cost no statement and little memory, must all be served, and must leave nothing behind.
-/// A hundred clients in each of ten groups of ten queues; the statements of the server's own role are counted while nothing happens. Then each queue gets
-/// a message in each of a hundred partitions, so that every client gets one of its own.
+/// Ten thousand waiting clients must cost no statement and little memory, must all be served, and must leave nothing
+/// behind. A hundred clients in each of ten groups of ten queues; the statements of the server's own role are counted
+/// while no message comes. Then each queue gets a message in each of a hundred partitions, one for every client.
 #[tokio::test(flavor = "multi_thread")]
-async fn ten_thousand_waiting_clients_cost_nothing_and_are_all_served() {
+async fn ten_thousand_waiting_clients_cost_no_statement_and_are_all_served() {
     allow_files().await;
     let db = TestDb::new().await;
     let Some(role) = db.counting_role().await else { return };
@@ -103,15 +103,15 @@ async fn ten_thousand_waiting_clients_cost_nothing_and_are_all_served() {
         waiting.spawn(park(client, number, permit));
     }
     until_waiting(client, ALL).await;
-    settle(&role).await;
+    until_idle(&role).await;
     let before = role.statements().await;
     sleep(IDLE).await;
-    assert_eq!(role.statements().await, before, "nobody asked for anything");
+    assert_eq!(role.statements().await, before, "no statement was sent");
     assert!(!before.is_empty(), "statements of this role are counted");
     let crowded = reveille.resident().unwrap_or(0);
     println!("resident: {} MB alone, {} MB with {ALL} waiting", alone >> 20, crowded >> 20);
     assert!(crowded <= MEMORY, "{} MB with {ALL} waiting", crowded >> 20);
-    assert!(waiting.try_join_next().is_none(), "somebody was sent away");
+    assert!(waiting.try_join_next().is_none(), "a waiting pop was answered early");
 
     for queue in 0..QUEUES {
         let item = |partition| json!({"queue": format!("parked.{queue}"), "partition": format!("p{partition}")});
@@ -127,7 +127,7 @@ async fn ten_thousand_waiting_clients_cost_nothing_and_are_all_served() {
     }
     assert_eq!(served.len(), ALL, "each got a partition of its own");
     until_waiting(client, 0).await;
-    // Who asks has a connection, too.
+    // The request for metrics has a connection, too.
     eventually(client.address, "/metrics", |answer| answer.body.contains("reveille_http_connections 1\n")).await;
     println!("resident: {} MB when all were served", reveille.resident().unwrap_or(0) >> 20);
 }

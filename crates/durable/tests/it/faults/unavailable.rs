@@ -1,4 +1,4 @@
-//! The server gone and back, and its connections ended at random: orchestrations notice nothing but a pause.
+//! An unavailable server, and connections that end at random: for orchestrations it is only a pause.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -18,10 +18,11 @@ const ORCHESTRATIONS: usize = 200;
 const AWAY: Duration = Duration::from_secs(3);
 /// How long connections are terminated: enough for hundreds, and short of what a run of all tests can afford.
 const TERMINATING: Duration = Duration::from_secs(10);
-/// The pauses between terminations, in milliseconds: long enough for a new connection to be of use before it ends as well.
+/// The pauses between terminations, in milliseconds: long enough for a new connection to be of use before it ends as
+/// well.
 const PAUSES: Range<u64> = 50..250;
 /// Orchestrations that run at a time while connections are terminated.
-const IN_FLIGHT: usize = 20;
+const RUNNING_MAX: usize = 20;
 
 /// A server of its own, and a load on it.
 async fn private() -> Option<(PrivateCluster, Load)> {
@@ -51,7 +52,8 @@ async fn disturbed(load: Load, disturb: impl AsyncFnOnce()) {
     load.stop().await;
 }
 
-/// A server that crashes and comes back fails no orchestration: all complete, with the right results and whole histories.
+/// A server that crashes and comes back fails no orchestration: all complete, with the right results and whole
+/// histories.
 /// Restarted in immediate mode in the middle of the work of two hundred.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crash_of_the_server_fails_no_orchestration() {
@@ -72,9 +74,9 @@ async fn a_server_that_is_away_for_seconds_fails_no_orchestration() {
     .await;
 }
 
-/// Connections that end at any moment, the listener's among them, fail no orchestration.
-/// A superuser terminates a random backend of the provider again and again, for as long as orchestrations are started and
-/// ended, some at a time.
+/// Connections that end at any time, the listener's among them, fail no orchestration.
+/// A superuser terminates a random backend of the provider again and again, for as long as orchestrations are started
+/// and ended, some at a time.
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_terminated_at_random_fail_no_orchestration() {
     let db = TestDb::new().await;
@@ -104,7 +106,7 @@ async fn connections_terminated_at_random_fail_no_orchestration() {
         let mut running = JoinSet::new();
         let mut number = 0;
         while Instant::now() < until || !running.is_empty() {
-            while Instant::now() < until && running.len() < IN_FLIGHT {
+            while Instant::now() < until && running.len() < RUNNING_MAX {
                 let load = load.clone();
                 running.spawn(async move {
                     load.begin(number).await;

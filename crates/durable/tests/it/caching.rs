@@ -1,4 +1,4 @@
-//! What is answered from memory: it saves statements and bytes, and never answers what is not so any more.
+//! Caches: they save statements and bytes, and never return stale data.
 
 use std::time::Duration;
 
@@ -57,11 +57,11 @@ async fn a_chain_of_turns_loads_no_history() {
     assert_eq!(role.calls_matching(LOADS).await, STEPS as i64 - 2);
 }
 
-/// A reader is sent only the events that its process does not remember.
-/// What it remembers is made unreadable in the table, behind the trigger that would make everybody read anew; a process that remembers nothing
-/// stumbles over it.
+/// A reader loads only the events that its process does not have in its cache.
+/// The cached rows are made unreadable in the table, without the trigger that would invalidate the caches; a process
+/// without a cache fails on them.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reader_is_sent_only_what_is_new() {
+async fn a_reader_loads_only_new_events() {
     let Fixture { db, provider: here } = Fixture::new().await;
     begin(&here, "i", LEASE).await;
     let mut transaction = db.database().pool().begin().await.expect("begin");
@@ -84,9 +84,10 @@ async fn a_reader_is_sent_only_what_is_new() {
 }
 
 /// A runtime's gauges are answered from memory while nothing happens, and tell of every write of this process at once.
-/// Dispatchers wait, so that everything is noticed. Each kind of write is made, and what the gauges must tell then is known.
+/// Dispatchers wait, so that everything is noticed. Each kind of write is made, and what the gauges must tell then is
+/// known.
 #[tokio::test(flavor = "multi_thread")]
-async fn gauges_tell_of_every_write() {
+async fn gauges_reflect_every_write() {
     let db = TestDb::new().await;
     let Some(role) = db.counting_role().await else { return };
     let provider = counted(&db, &role, None).await;
@@ -94,7 +95,7 @@ async fn gauges_tell_of_every_write() {
     send(&provider, raised("i", "x")).await;
     let (_, token, _) = fetch(&provider, LEASE).await;
     let mut waiters = JoinSet::new();
-    for tags in [TagFilter::tags(["nobody"]), TagFilter::tags(["nobody either"])] {
+    for tags in [TagFilter::tags(["unknown"]), TagFilter::tags(["other"])] {
         let provider = provider.clone();
         waiters.spawn(async move { provider.fetch_work_item(LEASE, LONG, None, &tags).await.map(drop) });
     }
@@ -107,7 +108,7 @@ async fn gauges_tell_of_every_write() {
         waiting == 3
     })
     .await;
-    let told = async || {
+    let counts = async || {
         let depths = provider.get_queue_depths().await.expect("depths");
         let metrics = provider.get_system_metrics().await.expect("metrics");
         (depths.orchestrator_queue, depths.worker_queue, metrics.total_instances, metrics.total_events)
@@ -120,7 +121,7 @@ async fn gauges_tell_of_every_write() {
         // Earlier events may cause one more poll.
         eventually("nothing is asked any more", async || {
             let before = asked().await;
-            assert_eq!(told().await, answer);
+            assert_eq!(counts().await, answer);
             asked().await == before
         })
         .await;
@@ -130,27 +131,27 @@ async fn gauges_tell_of_every_write() {
     // None of these causes a poll: what is sent is not due, or for an instance that does not exist.
     let late = async |item: WorkItem| provider.enqueue_for_orchestrator(item, Some(LONG)).await.expect("sent");
     late(raised("i", "late")).await;
-    assert_eq!(told().await, (1, 0, 1, 1));
+    assert_eq!(counts().await, (1, 0, 1, 1));
     provider.enqueue_for_worker(activity("i", 7)).await.expect("sent");
-    assert_eq!(told().await, (1, 1, 1, 1));
+    assert_eq!(counts().await, (1, 1, 1, 1));
     provider.append_with_execution("i", 1, Done::heard("i", 2, "x").events).await.expect("appended");
-    assert_eq!(told().await, (1, 1, 1, 2));
+    assert_eq!(counts().await, (1, 1, 1, 2));
     let mut transaction = provider.pool().begin().await.expect("begin");
     provider.enqueue_in(&mut transaction, start("later", ""), Some(LONG)).await.expect("sent");
     transaction.commit().await.expect("committed");
-    assert_eq!(told().await, (2, 1, 1, 2));
+    assert_eq!(counts().await, (2, 1, 1, 2));
     ack(&provider, &token, Done::heard("i", 3, "x")).await.expect("a fresh lease");
-    assert_eq!(told().await, (2, 1, 1, 3));
+    assert_eq!(counts().await, (2, 1, 1, 3));
     let tags = TagFilter::DefaultOnly;
     let fetched = provider.fetch_work_item(LEASE, Duration::ZERO, None, &tags).await.expect("a fetch");
     let (_, work, _) = fetched.expect("the activity");
-    assert_eq!(told().await, (2, 0, 1, 3));
+    assert_eq!(counts().await, (2, 0, 1, 3));
     provider.abandon_work_item(&work, Some(LONG), false).await.expect("a fresh lease");
-    assert_eq!(told().await, (2, 1, 1, 3));
+    assert_eq!(counts().await, (2, 1, 1, 3));
     let keep = PruneOptions { keep_last: Some(1), ..PruneOptions::default() };
     provider.prune_executions("i", keep).await.expect("pruned");
     provider.delete_instances_atomic(&["i".to_owned()], true).await.expect("deleted");
-    assert_eq!(told().await, (1, 0, 0, 0));
+    assert_eq!(counts().await, (1, 0, 0, 0));
     quiet((1, 0, 0, 0)).await;
     waiters.shutdown().await;
 }

@@ -1,4 +1,4 @@
-//! What is left when steps and tasks end: the list of what has to be looked into, and what steps tell.
+//! Investigations and domain events that the ends of steps and tasks cause.
 
 use reveille_flow::{
     AttemptResult, ClaimRequest, EventFilter, EventPage, Failure, InvestigationFilter, Resolution, Submission,
@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::fixture::{Fixture, NAMESPACE, failure, read, submission, worker};
 
-/// A flow with a template `t` that has a lifecycle, or whatever else its text says before the steps.
+/// A flow with a template `t`; `head` is its text before the steps, such as a lifecycle.
 async fn with(head: &str, steps: &str) -> Fixture {
     let flow = Fixture::new().await;
     let text =
@@ -22,9 +22,10 @@ async fn reasons(flow: &Fixture, task: Uuid) -> Vec<String> {
     flow.investigations(&filter, 10).await.expect("a list").entries.into_iter().map(|entry| entry.reason).collect()
 }
 
-/// A step that uses up its attempts has to be looked into, with how its task stood; so has one that says itself that it is of no use to try again.
+/// A step without attempts left causes an investigation with the state of its task; so does one whose failure must not
+/// be retried.
 #[tokio::test]
-async fn used_up_attempts_are_looked_into() {
+async fn used_up_attempts_cause_an_investigation() {
     let flow =
         Fixture::with("[{name: a, retry: {max_attempts: 2, backoff: none}}, {name: b, dependencies: [a]}]").await;
     let hopeless = flow.task().await;
@@ -43,11 +44,11 @@ async fn used_up_attempts_are_looked_into() {
     assert_eq!(snapshot["steps_by_state"], json!({"error": 1, "pending": 1}));
 
     let closed = flow.close_investigation(entry.id, Resolution::PermanentlyFailed, "ada", Some("no use")).await;
-    let closed = closed.expect("an answer").expect("it is there");
+    let closed = closed.expect("an answer").expect("an investigation");
     assert_eq!((closed.resolution, closed.resolved_by.as_deref()), (Some(Resolution::PermanentlyFailed), Some("ada")));
     let again = flow.close_investigation(entry.id, Resolution::Cancelled, "bob", None).await.expect("an answer");
     assert_eq!(
-        again.expect("it is there").resolution,
+        again.expect("an investigation").resolution,
         Some(Resolution::PermanentlyFailed),
         "what was said first stays"
     );
@@ -56,14 +57,15 @@ async fn used_up_attempts_are_looked_into() {
     assert!(flow.close_investigation(999, Resolution::Cancelled, "bob", None).await.expect("an answer").is_none());
 }
 
-/// A task that takes longer than it may altogether ends as an error, its worker loses its step, and it is put on the list.
+/// A task that exceeds its maximum time ends as an error, its worker loses its step, and it has an investigation.
 #[tokio::test]
 async fn a_task_that_takes_too_long_ends() {
     let flow = with("lifecycle: {max_duration_minutes: 0.005}", "[{name: a}, {name: b, dependencies: [a]}]").await;
     let task = flow.task().await;
     let step = flow.next().await;
     let _orchestrator = flow.orchestrate();
-    reveille_pg::testing::eventually("the task ends", async || flow.standing(task).await.0 == "error").await;
+    reveille_pg::testing::eventually("the task ends", async || flow.state_and_open_steps(task).await.0 == "error")
+        .await;
     assert_eq!(reasons(&flow, task).await, ["max_duration"]);
     assert_eq!(
         flow.say(&step, reveille_flow::AttemptResult::Complete(json!(1).into())).await,
@@ -72,13 +74,13 @@ async fn a_task_that_takes_too_long_ends() {
     assert_eq!(flow.states(task).await.into_values().collect::<Vec<_>>(), ["cancelled", "cancelled"]);
     assert_eq!(flow.attempts(task).await, [(1, "taken_away".to_owned())]);
     let who = || reveille_flow::Operator { name: "ada".to_owned(), reason: None };
-    flow.resolve(task, who()).await.expect("the task itself can be dealt with");
+    flow.resolve(task, who()).await.expect("the task can be resolved");
 }
 
-/// A limit of a state counts from when the task came into it, not from its beginning; and a task may be looked into and go on.
-/// The limit is for waiting for a retry. The task is claimed for longer than that, and fails then.
+/// The limit of a state counts from the start of the state, not of the task; a task may be under investigation and
+/// continue. The limit is for waiting for a retry. The task is claimed for longer than that, and fails then.
 #[tokio::test]
-async fn a_limit_of_a_state_counts_from_its_beginning() {
+async fn a_limit_of_a_state_counts_from_its_start() {
     let flow = with(
         "lifecycle: {max_waiting_for_retry_minutes: 0.01, staleness_action: alert}",
         "[{name: a, retry: {backoff: linear, backoff_base_ms: 60000}}]",
@@ -90,12 +92,12 @@ async fn a_limit_of_a_state_counts_from_its_beginning() {
     tokio::time::sleep(std::time::Duration::from_millis(900)).await;
     assert!(reasons(&flow, task).await.is_empty(), "it is not waiting");
     flow.fail(&step, true).await;
-    reveille_pg::testing::eventually("it is looked into", async || !reasons(&flow, task).await.is_empty()).await;
+    reveille_pg::testing::eventually("an investigation", async || !reasons(&flow, task).await.is_empty()).await;
     assert_eq!(reasons(&flow, task).await, ["too_long_waiting_for_retry"]);
-    assert_eq!(flow.standing(task).await, ("open".to_owned(), 1), "it goes on");
+    assert_eq!(flow.state_and_open_steps(task).await, ("open".to_owned(), 1), "it continues");
 }
 
-/// A page of so many events. Transactions of other tests that began earlier hold events back, so it is waited for.
+/// Waits for a page of this many events. Older transactions of other tests delay events.
 async fn events(flow: &Fixture, filter: &EventFilter, count: usize) -> EventPage {
     let mut page = None;
     reveille_pg::testing::eventually("the events can be read", async || {
@@ -106,7 +108,8 @@ async fn events(flow: &Fixture, filter: &EventFilter, count: usize) -> EventPage
     page.expect("a page")
 }
 
-/// A page of investigations has no more than 16 MiB of snapshots, which have the errors of steps; it says where to go on.
+/// A page of investigations has at most 16 MiB of snapshots, which contain the errors of steps, and a cursor for the
+/// next page.
 /// Three tasks have failed: two with an error of 9 MiB, and a third with a small one.
 #[tokio::test]
 async fn investigations_are_bounded_in_bytes() {
@@ -129,11 +132,12 @@ async fn investigations_are_bounded_in_bytes() {
     }
 }
 
-/// Events are told by the step that ends, as its definition says when; whoever reads on from the last cursor gets each once.
+/// The end of a step publishes its events, under the condition of its definition; a reader that continues from the last
+/// cursor gets each once.
 #[tokio::test]
-async fn steps_tell_when_they_end() {
-    let told = "publishes_events: [{name: made, condition: success}, {name: broken, condition: failure}, {name: over, condition: always}]";
-    let flow = Fixture::with(&format!("[{{name: a, {told}}}, {{name: b, {told}}}]")).await;
+async fn steps_publish_events_when_they_end() {
+    let publishes = "publishes_events: [{name: made, condition: success}, {name: broken, condition: failure}, {name: over, condition: always}]";
+    let flow = Fixture::with(&format!("[{{name: a, {publishes}}}, {{name: b, {publishes}}}]")).await;
     let task = Submission { correlation_id: Some("order 7".to_owned()), ..submission("t", json!({})) };
     flow.submit(task).await.expect("a task");
     let of = |name: &str| ClaimRequest { steps: Some(vec![name.to_owned()]), ..worker() };
