@@ -44,7 +44,7 @@ def task(context):
 
 
 def submit():
-    return DBOS.start_workflow(task, {"order": 4711, "customer": "ada"})
+    return DBOS.start_workflow(task, {"order": 4711, "customer": "ada-1815"})
 
 
 def latency(samples):

@@ -32,5 +32,5 @@ pub(super) fn text(shape: Shape, namespace: &str) -> String {
 
 /// What every task works on.
 pub(super) fn context() -> Value {
-    json!({"order": 4711, "customer": "ada"})
+    json!({"order": 4711, "customer": "ada-1815"})
 }
