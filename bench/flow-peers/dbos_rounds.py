@@ -1,7 +1,7 @@
 """One round of a workload on dbos.
 
 A workflow of as many steps as the shape has, one after the other; each step is checkpointed, as @DBOS.step does it. Workflows are started
-with DBOS.start_workflow, which runs them in this process: the fastest way that dbos has. Whoever starts this program commands it by its
+with DBOS.start_workflow, which runs them in this process: the fastest way that dbos has. The parent process commands this program by its
 standard input, as all programs that play a round: it says that it is ready, and after every line measures and says what came out.
 """
 
@@ -16,7 +16,7 @@ import time
 from dbos import DBOS
 
 STEPS = {"single": 1, "chain": 4}
-SUBMITTERS = 16  # As many as everybody's.
+SUBMITTERS = 16  # As many as for all contenders.
 RUN_UP = 1.0  # Seconds before anything is counted.
 WARM_UP = 20
 
@@ -44,7 +44,7 @@ def task(context):
 
 
 def submit():
-    return DBOS.start_workflow(task, {"order": 4711, "customer": "somebody"})
+    return DBOS.start_workflow(task, {"order": 4711, "customer": "ada-1815"})
 
 
 def latency(samples):
@@ -58,7 +58,7 @@ def latency(samples):
     return {"figures": {**figures, "samples": samples}}
 
 
-def rate(in_flight, seconds):
+def rate(concurrent, seconds):
     stopping = threading.Event()
 
     def submitting():
@@ -70,7 +70,7 @@ def rate(in_flight, seconds):
     start = dict(ran)
     while room.acquire(blocking=False):
         pass
-    for _ in range(in_flight):
+    for _ in range(concurrent):
         room.release()
     for _ in range(SUBMITTERS):
         threading.Thread(target=submitting, daemon=True).start()
@@ -103,7 +103,7 @@ def main():
     if workload["shape"] not in STEPS:
         sys.exit(f"no round of {workload['shape']} here")
     size = STEPS[workload["shape"]]
-    at_once = workload["workers"] * workload["places"]
+    at_once = workload["workers"] * workload["slots"]
     DBOS(
         config={
             "name": "reveille-bench",

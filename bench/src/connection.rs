@@ -1,4 +1,4 @@
-//! A connection to a server of ours, as a client in the field has it.
+//! A connection to a server of ours, like those of existing clients.
 
 use std::net::SocketAddr;
 
@@ -26,7 +26,7 @@ impl Connection {
         stream.set_nodelay(true)?;
         let (requests, driver) = handshake(TokioIo::new(stream)).await?;
         let driver = tokio::spawn(async move {
-            // Whoever has a request under way is told.
+            // A request in progress gets the error.
             let _ = driver.await;
         });
         Ok(Connection { host, requests, driver })

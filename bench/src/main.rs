@@ -1,16 +1,19 @@
 //! Measures Reveille against its targets and its peers.
 //!
 //! `cargo run --release -p reveille-bench -- wake` finds or starts a PostgreSQL of its own, with the durability of a
-//! fresh installation, and measures the wake engine; `durable` in its place the provider for duroxide, `queue` the message
-//! queue, `flow` task graphs. Results go to stdout, one JSON object per line, targets last; a table for people, and what is going on, to stderr.
+//! fresh installation, and measures the wake engine; `durable` measures the provider for duroxide, `queue` the message
+//! queue, `flow` task graphs. Results go to stdout, one JSON object per line, targets last; a table for people, and
+//! what is going on, to stderr.
 //!
-//! The machine it runs on is rarely quiet, so a figure alone says little: systems that are compared run in turns within one
-//! run, several rounds, and what is reported is a median with its spread, and ratios.
+//! The machine it runs on is rarely quiet, so a figure alone says little: systems that are compared run in turns within
+//! one run, several rounds, and what is reported is a median with its spread, and ratios.
 
 mod attack;
+mod comparison;
 mod connection;
 mod durable;
 mod flow;
+mod idle_transaction;
 mod meter;
 mod player;
 mod processes;
@@ -18,8 +21,6 @@ mod queue;
 mod report;
 mod serve;
 mod server;
-mod sitting;
-mod standings;
 mod stats;
 mod wake;
 
@@ -39,8 +40,8 @@ use tracing_subscriber::EnvFilter;
 type Failure = Box<dyn Error + Send + Sync>;
 type Result<T> = std::result::Result<T, Failure>;
 
-/// What is logged unless `RUST_LOG` says otherwise. A server that is thrown away breaks its connections, and a connection
-/// that is to be ended may have ended by itself: no news.
+/// What is logged unless `RUST_LOG` says otherwise. A server that is thrown away breaks its connections, and a
+/// connection that is to be ended may have ended by itself: no error.
 const LOGGED: &str = "warn,sqlx_core=error,sqlx::postgres::notice=error";
 
 /// The longest a run may take before something hangs.
@@ -96,7 +97,7 @@ enum Command {
     FlowRound(flow::RoundArguments),
 }
 
-/// What every workload can be told.
+/// The options of every workload.
 #[derive(Args, Clone)]
 struct Run {
     /// End within a few minutes: fewer samples, fewer rounds, fewer points.

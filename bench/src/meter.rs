@@ -1,13 +1,13 @@
 //! What a round costs the server, counted from outside.
 //!
 //! - *Statements* are those of the workloads' role, by `pg_stat_statements`: what a client sends, `begin` and `commit`
-//!   included, not what functions do inside. Its table has room for 5 000 statements, and every schema brings new ones; so
-//!   the role's are forgotten before each round, or old ones would be evicted while new ones are counted.
-//! - *WAL* and *rows* are read from the log itself, by `pg_walinspect`, between two of its positions. It tells the images
-//!   of whole pages apart to the byte; `pg_stat_wal` only counts them, and like `n_tup_ins` it learns what a connection did
-//!   up to ten seconds late. A checkpoint comes first, so that everybody begins with the same images to write. The log is
-//!   everybody's: nobody else should write to the server, and schemas are removed after their round, so that vacuum has
-//!   nothing to do in the next one's.
+//!   included, not what functions do inside. Its table has room for 5 000 statements, and every schema brings new ones;
+//!   so the role's are forgotten before each round, or old ones would be evicted while new ones are counted.
+//! - *WAL* and *rows* are read from the log itself, by `pg_walinspect`, between two of its positions. It distinguishes the images
+//!   of whole pages apart to the byte; `pg_stat_wal` only counts them, and like `n_tup_ins` it learns what a connection
+//!   did up to ten seconds late. A checkpoint comes first, so that all rounds begin with the same images to write. The
+//!   log is that of the whole server: no other program should write to it, and schemas are removed after their round,
+//!   so that vacuum has nothing to do in the next one.
 
 use sqlx::{PgConnection, Row as _};
 
@@ -84,7 +84,7 @@ impl Meter<'_> {
         Ok(sum)
     }
 
-    /// Tells on stderr which statements were sent, for one of so many items each.
+    /// Prints to stderr which statements were sent, for one of so many items each.
     pub(crate) async fn tell(&self, items: f64) -> Result<()> {
         let Some(role) = self.server.counted_role() else { return Ok(()) };
         let rows = sqlx::query(SENT).bind(role).fetch_all(&mut *self.server.observer().await).await?;

@@ -1,4 +1,4 @@
-//! The handle of a process that plays a round: it says that it is ready, and measures when it is told.
+//! The handle of a process that plays a round: it reports that it is ready, and measures on command.
 
 use std::process::Stdio;
 use std::time::Duration;

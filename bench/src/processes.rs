@@ -1,12 +1,12 @@
-//! What processes take: processor time and memory, as the system tells.
+//! What processes take: processor time and memory, as the system reports them.
 
 use std::fs::{read_dir, read_to_string};
 
-/// Ticks per second in which the system tells processor time, on every Linux.
+/// Ticks per second in which the system reports processor time, on every Linux.
 const TICKS: f64 = 100.0;
 
-/// Processor seconds that a process has taken so far, with all its threads and the children it has waited for; `None` if
-/// there is no such process, or the system does not tell.
+/// Processor seconds of a process so far, with all its threads and the children it has waited for; `None` if there is
+/// no such process, or the system does not report it.
 pub(crate) fn seconds(pid: u32) -> Option<f64> {
     let stat = read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name may hold anything, but it ends with the last bracket.
@@ -44,7 +44,7 @@ mod tests {
 
     /// This process exists, holds memory and takes time; one that cannot exist is unknown, not free.
     #[test]
-    fn a_process_is_told_from_none() {
+    fn an_unknown_process_is_not_free() {
         let me = std::process::id();
         assert!(resident_mb(me).is_some_and(|held| held > 1.0));
         let own = seconds(me);

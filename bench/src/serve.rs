@@ -15,7 +15,7 @@ use crate::server::Server;
 
 /// How long it may take to migrate and to be ready.
 const READY_WITHIN: Duration = Duration::from_secs(60);
-/// What it says before its address.
+/// The text before its address in its output.
 const LISTENS: &str = "listens on http://";
 
 /// One that runs. Ends when dropped.
@@ -30,7 +30,7 @@ impl Serve {
         let mut process = Command::new(program)
             .args(["serve", "--listen", "127.0.0.1:0", "--schema", schema.name()])
             .args(["--log", "error"])
-            // Not an argument: those can be read by everybody on the machine.
+            // Not an argument: all users of the machine can read those.
             .env("DATABASE_URL", server.url())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -1,8 +1,8 @@
-//! The PostgreSQL that is measured, and the eye that watches it.
+//! The PostgreSQL that is measured, and its observer.
 //!
-//! Without a URL it is a private server in a temporary folder, with the durability of a fresh installation. Either way the
-//! workloads log in as a role of their own: the server keeps statistics per role, so the statements counted are theirs, and
-//! the questions asked by the observer are not.
+//! Without a URL it is a private server in a temporary folder, with the durability of a fresh installation. Either way
+//! the workloads log in as a role of their own: the server keeps statistics per role, so the statements counted are
+//! theirs, and the questions asked by the observer are not.
 
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
@@ -96,7 +96,7 @@ impl Server {
         Ok(self.url.parse::<PgConnectOptions>()?.disable_statement_logging().connect().await?)
     }
 
-    /// Lets somebody's transaction sit idle for a while, and ends it.
+    /// Opens a transaction, leaves it idle for a while, and ends it.
     pub(crate) async fn sit_idle(&self, open: Duration) -> Result<()> {
         let mut connection = self.connection().await?;
         let mut idle = connection.begin().await?;
@@ -114,14 +114,14 @@ impl Server {
         self.cluster.as_ref().and_then(Cluster::pid)
     }
 
-    /// A schema that nobody uses.
+    /// A new schema.
     pub(crate) fn new_schema(&self) -> Result<Schema> {
         let schema = Schema::new(&format!("bench_{:08x}", fastrand::u32(..)))?;
         self.schemas.lock().unwrap_or_else(PoisonError::into_inner).push(schema.clone());
         Ok(schema)
     }
 
-    /// What is measured on, for whoever reads the figures later.
+    /// The environment of the measurement, for readers of the figures.
     pub(crate) async fn setting(&self) -> Result<(String, Figures)> {
         let ask = "select current_setting('server_version'), current_setting('fsync'), \
                    current_setting('synchronous_commit'), current_setting('shared_buffers')";
@@ -140,7 +140,7 @@ impl Server {
         Ok(Mark { statements: self.statements("").await?, wal_bytes })
     }
 
-    /// Statements of the workloads and bytes of WAL (of everybody) since a point in time; `None`: not counted here.
+    /// Statements of the workloads and bytes of WAL (of all roles) since a point in time; `None`: not counted here.
     pub(crate) async fn since(&self, then: &Mark) -> Result<(Option<f64>, f64)> {
         let now = self.mark().await?;
         let statements = now.statements.zip(then.statements).map(|(now, then)| (now - then) as f64);
@@ -156,7 +156,7 @@ impl Server {
         Ok(Some(count.fetch_one(&mut *self.observer.lock().await).await?))
     }
 
-    /// The eye: its statements are not the workloads'.
+    /// The observer: its statements are not counted.
     pub(crate) async fn observer(&self) -> MutexGuard<'_, PgConnection> {
         self.observer.lock().await
     }
@@ -206,10 +206,10 @@ impl Server {
 fn log_in_as(url: &str, role: &str, password: &str) -> String {
     let (base, query) = url.split_once('?').unwrap_or((url, ""));
     let (scheme, rest) = base.split_once("://").unwrap_or(("postgres", base));
-    let place = rest.rsplit_once('@').map_or(rest, |(_, place)| place);
+    let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
     let kept = query.split('&').filter(|option| !option.starts_with("user=") && !option.starts_with("password="));
     let query = kept.collect::<Vec<_>>().join("&");
-    format!("{scheme}://{role}:{password}@{place}{}{query}", if query.is_empty() { "" } else { "?" })
+    format!("{scheme}://{role}:{password}@{host}{}{query}", if query.is_empty() { "" } else { "?" })
 }
 
 async fn start_private(major: Option<u32>) -> Result<Cluster> {
@@ -254,7 +254,7 @@ mod tests {
 
     /// Only the login changes, wherever the URL has it; what else it says stays.
     #[test]
-    fn a_url_logs_in_as_somebody_else() {
+    fn a_url_logs_in_as_another_role() {
         let cases = [
             ("postgres://a:b@h:1/d", "postgres://me:pw@h:1/d"),
             ("postgres://h/d", "postgres://me:pw@h/d"),

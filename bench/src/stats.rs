@@ -62,11 +62,12 @@ impl Rounds {
 fn quantile(figures: &[f64], q: f64) -> f64 {
     let mut sorted = figures.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let place = (sorted.len() as f64 * q).ceil() as usize;
-    sorted.get(place.clamp(1, sorted.len().max(1)) - 1).copied().unwrap_or(f64::NAN)
+    let index = (sorted.len() as f64 * q).ceil() as usize;
+    sorted.get(index.clamp(1, sorted.len().max(1)) - 1).copied().unwrap_or(f64::NAN)
 }
 
-/// The systems in the order in which they run in one round: another begins each time, so that none always follows the same.
+/// The systems in the order in which they run in one round: another begins each time, so that none always follows the
+/// same.
 pub(crate) fn turns<T: Copy>(systems: &[T], round: usize) -> Vec<T> {
     let mut order = systems.to_vec();
     order.rotate_left(round % systems.len().max(1));
@@ -95,7 +96,7 @@ mod tests {
         assert_eq!(fast.spread(), 0.5);
     }
 
-    /// Everybody runs once per round, and nobody always first.
+    /// Every system runs once per round, and none is always first.
     #[test]
     fn turns_rotate() {
         assert_eq!(turns(&['a', 'b', 'c'], 1), ['b', 'c', 'a']);

@@ -1,9 +1,10 @@
 //! One round of a workload on graphile_worker.
 //!
-//! It is used as its documentation recommends and shares everything else with ours: how many jobs are under way, how many run
-//! at a time, when they are counted. Whoever starts this program commands it by its standard input (see [`tasks::play`]).
+//! It is used as its documentation recommends and shares everything else with ours: how many jobs are in progress, how
+//! many run at a time, when they are counted. The parent process commands it by its standard input (see
+//! [`tasks::play`]).
 //!
-//! It has single jobs, no graphs. That a job is done is known here by its handler: nobody can wait for one.
+//! It has single jobs, no graphs. The end of a job is reported by its handler: waiting for a job is not possible.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use clap::Parser;
 use graphile_worker::{IntoTaskHandlerResult, JobSpec, TaskHandler, WorkerContext, WorkerOptions, WorkerUtils};
 use serde::{Deserialize, Serialize};
 use sqlx::postgres::PgPoolOptions;
-use tasks::{Board, Engine, Result, Shape, Workload, play};
+use tasks::{Engine, Progress, Result, Shape, Workload, play};
 use tokio::io::{BufReader, stdin, stdout};
 
 /// Runs one round of a workload on graphile_worker.
@@ -42,12 +43,12 @@ impl TaskHandler for Nothing {
     const IDENTIFIER: &'static str = "nothing";
 
     async fn run(self, context: WorkerContext) -> impl IntoTaskHandlerResult {
-        match context.get_ext::<Arc<Board>>() {
-            Some(board) => {
-                board.ran(true);
+        match context.get_ext::<Arc<Progress>>() {
+            Some(progress) => {
+                progress.ran(true);
                 Ok(())
             }
-            None => Err("there is no board"),
+            None => Err("there is no counter of progress"),
         }
     }
 }
@@ -56,7 +57,7 @@ impl TaskHandler for Nothing {
 #[derive(Clone)]
 struct Jobs {
     jobs: Arc<WorkerUtils>,
-    board: Arc<Board>,
+    progress: Arc<Progress>,
     submitted: Arc<AtomicU64>,
 }
 
@@ -71,7 +72,7 @@ impl Engine for Jobs {
     }
 
     async fn done(&self, number: u64) -> Result<()> {
-        self.board.reach(number).await
+        self.progress.reach(number).await
     }
 }
 
@@ -90,21 +91,21 @@ async fn run(Arguments { database_url, schema, connections, workload }: Argument
     if workload.shape != Shape::Single {
         return Err("it has single jobs only".into());
     }
-    let board = Arc::new(Board::default());
+    let progress = Arc::new(Progress::default());
     let pool = PgPoolOptions::new().max_connections(connections).connect(&database_url).await?;
     let worker = WorkerOptions::default()
         .pg_pool(pool)
         .schema(&schema)
-        .concurrency(workload.workers * workload.places)
-        .add_extension(board.clone())
+        .concurrency(workload.workers * workload.slots)
+        .add_extension(progress.clone())
         .define_job::<Nothing>()
         .init()
         .await?;
     let jobs = Arc::new(worker.create_utils());
     let works = tokio::spawn(async move { worker.run().await.map_err(|error| error.to_string()) });
-    let engine = Jobs { jobs, board: board.clone(), submitted: Arc::default() };
+    let engine = Jobs { jobs, progress: progress.clone(), submitted: Arc::default() };
     tokio::select! {
-        played = play(workload, engine, board, BufReader::new(stdin()), stdout()) => played,
+        played = play(workload, engine, progress, BufReader::new(stdin()), stdout()) => played,
         ended = works => Err(format!("the worker has ended: {ended:?}").into()),
     }
 }

@@ -1,8 +1,8 @@
 //! One round of a workload on a published PostgreSQL provider of duroxide.
 //!
 //! The peers are used as their documentation recommends and share everything else with ours: workload, runtime options,
-//! server. Whoever starts this program commands it by its standard input (see [`workloads::play`]) and gives it a schema
-//! that nobody has used; nothing in it is removed.
+//! server. The parent process commands this program by its standard input (see [`workloads::play`]) and gives it a new
+//! schema; nothing in it is removed.
 
 mod peer;
 
@@ -32,13 +32,13 @@ struct Arguments {
     /// The server to measure on.
     #[arg(long, env = "DATABASE_URL", hide_env_values = true)]
     url: String,
-    /// A schema that nobody has used.
+    /// A new schema.
     #[arg(long)]
     schema: String,
     /// What to measure, as JSON, for example {"chain":{"steps":100,"dispatchers":{"orchestrations":2,"workers":2}}}
     #[arg(long, value_name = "JSON", value_parser = |text: &str| serde_json::from_str::<Workload>(text))]
     workload: Workload,
-    /// Connections of the provider. Their default, 10, is less than the orchestrations that are in flight.
+    /// Connections of the provider. Their default, 10, is less than the number of concurrent orchestrations.
     #[arg(long, default_value_t = 20)]
     connections: u32,
 }

@@ -1,7 +1,7 @@
 //! One round of a workload on RabbitMQ or PGMQ.
 //!
-//! The peers are used as their documentation recommends and share everything else with ours: what is sent, by how many
-//! connections, how much of it lies about, and when it is counted. Whoever starts this program commands it by its standard
+//! The peers are used as their documentation recommends and share everything else with ours: the messages, the number
+//! of connections, the backlog, and when messages are counted. The parent process commands this program by its standard
 //! input (see [`traffic::play`]).
 
 mod pgmq_broker;

@@ -1,10 +1,10 @@
-//! PGMQ: its own SQL in the database, its own crate to use it; a connection each for everybody who sends or receives.
+//! PGMQ: its own SQL in the database, its own crate to use it; a connection for each sender and receiver.
 //!
-//! Messages are sent by `send_batch`, read with a visibility timeout by `read_with_poll`, and removed by `delete`, all in
-//! batches.
+//! Messages are sent by `send_batch`, read with a visibility timeout by `read_with_poll`, and removed by `delete`, all
+//! in batches.
 //!
-//! It has no lanes. Where there are many, they are divided among as many queues as there are consumers of a group. Nor has it
-//! groups: each has queues of its own, to which everything is sent.
+//! It has no partitions: many of them are divided among as many queues as a group has consumers. It has no groups,
+//! either: each has its own queues, to which every message is sent.
 
 use std::time::Duration;
 
@@ -92,11 +92,11 @@ impl Broker for Pgmq {
 }
 
 impl Sender for Sends {
-    async fn send(&mut self, queue: &Queue, lane: usize, notes: &[Note]) -> Result<()> {
+    async fn send(&mut self, queue: &Queue, partition: usize, notes: &[Note]) -> Result<()> {
         let messages: Vec<Box<RawValue>> =
             notes.iter().map(|note| Ok(RawValue::from_string(note.json())?)).collect::<Result<_>>()?;
         for group in 0..queue.groups {
-            self.queues.send_batch(&named(&self.prefix, queue, group, lane % queue.shards()), &messages).await?;
+            self.queues.send_batch(&named(&self.prefix, queue, group, partition % queue.shards()), &messages).await?;
         }
         Ok(())
     }

@@ -1,11 +1,11 @@
 //! RabbitMQ: durable queues, publisher confirms, manual acks, over AMQP.
 //!
-//! As its documentation recommends: confirms are awaited while more is published, up to a batch of them; consumers are pushed
-//! to, with a prefetch of some hundred, and end many messages by one ack. A connection each for everybody who sends or
-//! receives, with one channel.
+//! As its documentation recommends: confirms are awaited while more is published, up to a batch of them; consumers are
+//! pushed with a prefetch of some hundred, and end many messages by one ack. Each sender and receiver has a connection
+//! with one channel.
 //!
-//! It has no lanes. Where there are many, they are divided among as many queues as there are consumers of a group, by
-//! a direct exchange: so the order within a lane is kept, and all cores have queues.
+//! It has no partitions: many of them are divided among as many queues as a group has consumers, by a direct exchange.
+//! This keeps the order within a partition, and all cores have queues.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -82,8 +82,8 @@ fn exchange(prefix: &str, queue: &Queue) -> String {
     format!("{prefix}.{}", queue.name)
 }
 
-fn shard_of(queue: &Queue, lane: usize) -> String {
-    (lane % queue.shards()).to_string()
+fn shard_of(queue: &Queue, partition: usize) -> String {
+    (partition % queue.shards()).to_string()
 }
 
 impl Broker for Rabbit {
@@ -162,8 +162,8 @@ impl Publisher {
 }
 
 impl Sender for Publisher {
-    async fn send(&mut self, queue: &Queue, lane: usize, notes: &[Note]) -> Result<()> {
-        let (exchange, key) = (exchange(&self.prefix, queue), shard_of(queue, lane));
+    async fn send(&mut self, queue: &Queue, partition: usize, notes: &[Note]) -> Result<()> {
+        let (exchange, key) = (exchange(&self.prefix, queue), shard_of(queue, partition));
         for note in notes {
             // What is on its way is a batch at most.
             self.confirm_to(self.window - 1).await?;

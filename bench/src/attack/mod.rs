@@ -1,9 +1,10 @@
 //! Attacks on a running server, each bounded, on loopback only.
 //!
-//! `cargo run --release -p reveille-bench -- attack` starts a PostgreSQL and, for every attack, a `reveille serve` of its own,
-//! attacks it, and meanwhile asks `/health/live` on a new connection every [`PROBE_EVERY`]. It prints the peak of the server's
-//! resident memory, the slowest health answer, and what the attacker was answered. An attack has succeeded if the server
-//! ended, if its memory passed the documented bound, or if its health was not answered within [`HEALTH_WITHIN`].
+//! `cargo run --release -p reveille-bench -- attack` starts a PostgreSQL and, for every attack, a `reveille serve` of
+//! its own, attacks it, and meanwhile asks `/health/live` on a new connection every [`PROBE_EVERY`]. It prints the peak
+//! of the server's resident memory, the slowest health answer, and what the attacker was answered. An attack has
+//! succeeded if the server ended, if its memory passed the documented bound, or if its health was not answered within
+//! [`HEALTH_WITHIN`].
 
 mod bodies;
 mod connections;

@@ -16,7 +16,7 @@ use crate::Result;
 use crate::serve::Serve;
 use crate::server::Server;
 
-/// How long a health answer is waited for: twice what is allowed, so that a failure is told from a late answer.
+/// How long a health answer is waited for: twice the allowed time, to distinguish a failure from a late response.
 const PROBE_WITHIN: Duration = HEALTH_WITHIN.saturating_mul(2);
 
 /// A server of its own for one attack.
@@ -67,7 +67,7 @@ impl Victim {
         self.status("State:").is_some_and(|state| !state.starts_with('Z'))
     }
 
-    /// The most memory that it has had, in megabytes. `None` if that cannot be told.
+    /// The most memory that it has had, in megabytes. `None` if it cannot be read.
     pub(super) fn peak_mb(&self) -> Option<f64> {
         self.megabytes("VmHWM:")
     }

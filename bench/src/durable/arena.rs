@@ -12,8 +12,8 @@ use crate::Result;
 use crate::meter::{Cost, Meter};
 use crate::server::Server;
 
-/// After this long without work a runtime is idle: what looks again a second after the last of it has looked.
-pub(super) const SETTLED: Duration = Duration::from_secs(3);
+/// After this long without work a runtime is idle: polls that follow work within a second have ended.
+pub(super) const IDLE_AFTER: Duration = Duration::from_secs(3);
 
 /// What every workload is given.
 pub(super) struct Arena<'a> {
@@ -21,7 +21,7 @@ pub(super) struct Arena<'a> {
     /// The program of the peers; `None` if they do not take part.
     pub(super) peers: Option<PathBuf>,
     pub(super) quick: bool,
-    /// How often everybody takes a turn, if that was asked for.
+    /// The number of rounds, if it is set.
     pub(super) rounds: Option<usize>,
 }
 
@@ -54,7 +54,7 @@ impl Arena<'_> {
         let schema = self.server.new_schema()?;
         let mut player = start(self, contender, &schema, workload).await?;
         if matches!(workload, Workload::Idle(_)) {
-            sleep(SETTLED).await;
+            sleep(IDLE_AFTER).await;
         }
         let played = if contender.has_database() {
             let meter = Meter::start(self.server).await?;

@@ -6,8 +6,8 @@ use workloads::{Chain, Dispatchers, Outcome, Workload};
 use super::arena::{Arena, Played};
 use super::contender::{CEILING, Contender, Entry, REVEILLE};
 use crate::Result;
+use crate::comparison::{Comparison, Line, compare};
 use crate::report::{Goal, Report};
-use crate::standings::{Line, Standings, compare};
 use crate::stats::Rounds;
 
 /// The name of this workload.
@@ -21,7 +21,7 @@ const DISPATCHERS: Dispatchers = Dispatchers::same(2);
 /// and the splits of index pages, which the short one hardly has.
 const THE_SAME: f64 = 1.1;
 
-/// Measures everybody on the short chain, ours and the ceiling on the long one.
+/// Measures all contenders on the short chain, ours and the ceiling on the long one.
 pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
     let of_peers = arena.choose(QUICK_FOR_PEERS, SHORT);
     let mut chains = vec![(SHORT, REVEILLE), (SHORT, CEILING), (LONG, REVEILLE), (LONG, CEILING)];
@@ -37,10 +37,10 @@ pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
         let Workload::Chain(Chain { steps, .. }) = entry.workload else { return Err("not a chain".into()) };
         figures(arena.play(entry.contender, &entry.workload).await?, steps)
     };
-    let standings = Standings::contest(entries, arena.rounds(1, 3), play).await;
-    standings.report(report);
+    let comparison = Comparison::run(entries, arena.rounds(1, 3), play).await;
+    comparison.report(report);
 
-    let figure = |contender: Contender, steps, figure| standings.rounds(&title(steps), contender, figure);
+    let figure = |contender: Contender, steps, figure| comparison.rounds(&title(steps), contender, figure);
     report.target("chain: ms per step", Goal::AtMost(3.0), figure(REVEILLE, SHORT, "ms_each").median());
     for (name, what) in [
         ("rows per step, long over short", "rows_each"),

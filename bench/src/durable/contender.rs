@@ -3,10 +3,10 @@
 use clap::ValueEnum;
 use workloads::Workload;
 
-use crate::standings::{self, Named};
+use crate::comparison::{self, Named};
 
 /// Who takes part with what.
-pub(super) type Entry = standings::Entry<Contender, Workload>;
+pub(super) type Entry = comparison::Entry<Contender, Workload>;
 
 /// A system that takes part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,9 +22,9 @@ pub(crate) enum Contender {
 pub(crate) enum Own {
     /// Our provider as its documentation recommends it, under duroxide's own client.
     Reveille,
-    /// The same, and who waits for a result is woken instead of asking again and again.
+    /// The same, with clients that are woken by a result instead of polling for it.
     Woken,
-    /// Our provider, every waiter of which looks after every ring.
+    /// Our provider, with one poll per waiter after every wake-up.
     Broadcast,
     /// Our provider, polling for a minute after every wake.
     EveryWake,

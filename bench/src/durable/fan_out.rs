@@ -1,12 +1,12 @@
-//! Throughput: orchestrations of five activities without delay, 20 in flight, with more and more dispatchers.
+//! Throughput: orchestrations of five activities without delay, 20 at a time, with more and more dispatchers.
 
 use workloads::{Dispatchers, FanOut, Outcome, Workload};
 
 use super::arena::{Arena, Played};
 use super::contender::{CEILING, Contender, DUROXIDE_PG, DUROXIDE_PG_OPT, Entry, REVEILLE, WOKEN};
 use crate::Result;
+use crate::comparison::{Comparison, Line, compare};
 use crate::report::{Goal, Report};
-use crate::standings::{Line, Standings, compare};
 use crate::stats::Rounds;
 
 /// The name of this workload.
@@ -20,7 +20,7 @@ const AT_THE_CEILING: f64 = 0.9;
 /// Below this, more dispatchers are slower; above it, the difference is the machine's.
 const NOT_SLOWER: f64 = 0.95;
 
-/// Measures everybody, and compares.
+/// Measures and compares all contenders.
 pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
     let mut entries = Vec::new();
     for dispatchers in DISPATCHERS {
@@ -28,7 +28,7 @@ pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
             if dispatchers == COMPARED { &[REVEILLE, WOKEN, CEILING] } else { &[REVEILLE, CEILING] };
         let peers_too = !arena.quick || dispatchers == COMPARED;
         for contender in if peers_too { arena.with_peers(own) } else { own.to_vec() } {
-            // Who is many times as fast gets more to do, or its round would be over before it is measured.
+            // A much faster contender gets more work, or its round would end before it is measured.
             let orchestrations = match contender {
                 Contender::Own(_) => arena.choose(500, 3_000),
                 Contender::Peer(_) => arena.choose(100, 500),
@@ -38,10 +38,10 @@ pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
         }
     }
     let play = async |entry: &Entry| figures(arena.play(entry.contender, &entry.workload).await?);
-    let standings = Standings::contest(entries, arena.rounds(2, 3), play).await;
-    standings.report(report);
-    against_others(arena, &standings, report);
-    against_itself(&standings, report);
+    let comparison = Comparison::run(entries, arena.rounds(2, 3), play).await;
+    comparison.report(report);
+    against_others(arena, &comparison, report);
+    against_itself(&comparison, report);
     Ok(())
 }
 
@@ -70,14 +70,14 @@ fn figures(Played { outcome, cost }: Played) -> Result<Line> {
     Ok(line)
 }
 
-fn rate(standings: &Standings<Contender, Workload>, contender: Contender, dispatchers: usize) -> Rounds {
-    standings.rounds(&title(dispatchers), contender, "per_s")
+fn rate(comparison: &Comparison<Contender, Workload>, contender: Contender, dispatchers: usize) -> Rounds {
+    comparison.rounds(&title(dispatchers), contender, "per_s")
 }
 
 /// At 4:4, round by round.
-fn against_others(arena: &Arena<'_>, standings: &Standings<Contender, Workload>, report: &mut Report) {
-    let ours = rate(standings, REVEILLE, COMPARED);
-    let over = |contender| ours.over(&rate(standings, contender, COMPARED));
+fn against_others(arena: &Arena<'_>, comparison: &Comparison<Contender, Workload>, report: &mut Report) {
+    let ours = rate(comparison, REVEILLE, COMPARED);
+    let over = |contender| ours.over(&rate(comparison, contender, COMPARED));
     if arena.peers.is_some() {
         compare(report, NAME, "4:4 over duroxide-pg", Goal::AtLeast(5.0), &over(DUROXIDE_PG));
         compare(report, NAME, "4:4 over duroxide-pg-opt", Goal::AtLeast(8.0), &over(DUROXIDE_PG_OPT));
@@ -88,16 +88,16 @@ fn against_others(arena: &Arena<'_>, standings: &Standings<Contender, Workload>,
         );
     }
     compare(report, NAME, "4:4 over the ceiling, the goal beyond", Goal::AtLeast(0.5), &over(CEILING));
-    let cost = |figure| standings.rounds(&title(COMPARED), REVEILLE, figure).median();
+    let cost = |figure| comparison.rounds(&title(COMPARED), REVEILLE, figure).median();
     report.target("fan-out: statements per orchestration", Goal::AtMost(12.0), cost("statements_each"));
     report.target("fan-out: WAL bytes per orchestration", Goal::AtMost(12_000.0), cost("wal_bytes_each"));
 }
 
 /// What more dispatchers bring.
-fn against_itself(standings: &Standings<Contender, Workload>, report: &mut Report) {
-    let ours = |dispatchers| rate(standings, REVEILLE, dispatchers);
+fn against_itself(comparison: &Comparison<Contender, Workload>, report: &mut Report) {
+    let ours = |dispatchers| rate(comparison, REVEILLE, dispatchers);
     let gain = ours(2).over(&ours(1));
-    let share = ours(2).over(&rate(standings, CEILING, 2)).median();
+    let share = ours(2).over(&rate(comparison, CEILING, 2)).median();
     let goal = if share >= AT_THE_CEILING { NOT_SLOWER } else { 1.3 };
     compare(report, NAME, "2:2 over 1:1", Goal::AtLeast(goal), &gain);
     compare(report, NAME, "4:4 over 2:2", Goal::AtLeast(NOT_SLOWER), &ours(4).over(&ours(2)));

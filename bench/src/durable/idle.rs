@@ -1,4 +1,4 @@
-//! What a runtime asks of the database while it has nothing to do.
+//! The statements of an idle runtime.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use workloads::{Dispatchers, Idle, Outcome, Workload};
 use super::arena::{Arena, Played};
 use super::contender::{Entry, REVEILLE};
 use crate::Result;
+use crate::comparison::{Comparison, Line};
 use crate::report::{Goal, Report};
-use crate::standings::{Line, Standings};
 
 /// The name of this workload.
 pub(super) const NAME: &str = "idle";
 const DISPATCHERS: Dispatchers = Dispatchers::same(4);
 
-/// Watches everybody who has a database.
+/// Measures all contenders with a database.
 pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
     let period = Duration::from_secs(arena.choose(10, 60));
     let title = format!("{NAME} for {} s, dispatchers 4:4", period.as_secs());
@@ -22,9 +22,9 @@ pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
     let entry = |contender| Entry { title: title.clone(), contender, workload: workload.clone() };
     let entries = arena.with_peers(&[REVEILLE]).into_iter().map(entry).collect();
     let play = async |entry: &Entry| figures(arena.play(entry.contender, &entry.workload).await?);
-    let standings = Standings::contest(entries, arena.rounds(1, 1), play).await;
-    standings.report(report);
-    let statements = standings.rounds(&title, REVEILLE, "statements");
+    let comparison = Comparison::run(entries, arena.rounds(1, 1), play).await;
+    comparison.report(report);
+    let statements = comparison.rounds(&title, REVEILLE, "statements");
     report.target("idle: statements", Goal::AtMost(0.0), statements.median());
     Ok(())
 }

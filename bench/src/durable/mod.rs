@@ -1,9 +1,9 @@
 //! The durable provider under duroxide's runtime: how fast, at what price, and how much of it the runtime itself takes.
 //!
-//! Everybody is measured alike: each round is a process of its own on a schema of its own, warmed up, told when to
-//! begin, and observed from outside. The workloads are those of the `workloads` crate; the peers, which build on
-//! another sqlx, are a program of their own with the same manners. The provider in memory takes part as the ceiling:
-//! what nobody can exceed, because the rest is the runtime's.
+//! All contenders are measured alike: each round is a process of its own on a schema of its own, warmed up, started by
+//! a command, and observed from outside. The workloads are those of the `workloads` crate; the peers, which need
+//! another sqlx, are a program of their own with the same protocol. The provider in memory is the ceiling: the rest of
+//! the time is the runtime's.
 
 mod arena;
 mod chain;
@@ -34,12 +34,12 @@ use crate::{Result, Run};
 const QUICK: &str = "quick: fewer orchestrations and rounds; fan-out on the peers at 4:4 only; stress for 2 s each and \
                      without the peers; shorter chains for the peers; idle for 10 s instead of 60 s; no old transaction";
 
-/// What can be told about a run.
+/// The options of a run.
 #[derive(Args, Clone)]
 pub(crate) struct DurableRun {
     #[command(flatten)]
     pub(crate) run: Run,
-    /// How often everybody takes a turn, in every workload.
+    /// The number of rounds of every workload.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     rounds: Option<u16>,
 }

@@ -1,8 +1,8 @@
-//! Throughput while somebody else's transaction sits idle for five minutes.
+//! Throughput during a transaction that is idle for five minutes.
 //!
-//! While it is open nothing deleted since it began can be cleaned up, and every claim may have to wade through the
-//! dead. One long fan-out per contender; how fast it goes is seen from outside, by the instances that it creates,
-//! because it has to be seen while it goes on.
+//! While it is open, rows deleted since it began cannot be vacuumed, and claims may have to skip dead tuples. One long
+//! fan-out per contender; its rate is observed from outside, by the instances that it creates, because it must be known
+//! during the run.
 
 use std::time::{Duration, Instant};
 
@@ -15,21 +15,21 @@ use super::arena::Arena;
 use super::contender::{Contender, REVEILLE};
 use super::player::start;
 use crate::Result;
+use crate::comparison::Named as _;
 use crate::report::{Figures, Goal, Report};
-use crate::standings::Named as _;
 
 /// The name of this workload.
 pub(super) const NAME: &str = "old transaction";
-/// The fan-out gets going.
+/// The start of the fan-out, not measured.
 const RUN_UP: Duration = Duration::from_secs(10);
 /// How long a rate is measured: long against the second by which the statistics of tables are late.
 const WINDOW: Duration = Duration::from_secs(30);
 /// How long the transaction is open.
 const OPEN: Duration = Duration::from_secs(300);
-/// More orchestrations than anybody completes until it is told to end.
+/// More orchestrations than any contender completes before the end.
 const ENDLESS: usize = 10_000_000;
 
-/// Measures everybody, one after the other.
+/// Measures all contenders, one after the other.
 pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
     for contender in arena.with_peers(&[REVEILLE]) {
         let loss = match play(arena, contender, report).await {

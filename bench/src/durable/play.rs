@@ -55,7 +55,7 @@ pub(crate) async fn play(arguments: RoundArguments) -> Result<()> {
                 let provider = provider.clone();
                 Box::pin(async move {
                     let ended = provider.wait_for_completion(&instance, FOREVER).await?;
-                    ended.ok_or_else(|| "nobody has this much patience".into())
+                    ended.ok_or_else(|| "no end in time".into())
                 })
             }))
         }
@@ -63,16 +63,16 @@ pub(crate) async fn play(arguments: RoundArguments) -> Result<()> {
     workloads::play(arguments.workload, system, BufReader::new(stdin()), stdout()).await
 }
 
-/// Our provider, once it hears notifications.
+/// Our provider, once it receives notifications.
 async fn connect(arguments: &RoundArguments, long_poll: LongPollConfig) -> Result<PostgresProvider> {
     let pool = reveille_pg::Options::default().max_connections(arguments.connections);
     let options = Options::default().schema(arguments.schema.clone()).long_poll(long_poll).pool(pool);
     let provider = PostgresProvider::connect(&arguments.database_url, options).await?;
-    let hearing = async {
+    let connected = async {
         while !provider.health().is_connected() {
             sleep(GLANCE).await;
         }
     };
-    timeout(PATIENCE, hearing).await.map_err(|_| "the listener does not hear")?;
+    timeout(PATIENCE, connected).await.map_err(|_| "the listener is not connected")?;
     Ok(provider)
 }

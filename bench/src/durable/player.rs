@@ -7,10 +7,10 @@ use workloads::{READY, Workload};
 use super::arena::Arena;
 use super::contender::Contender;
 use crate::Result;
+use crate::comparison::Named as _;
 use crate::player::Player;
-use crate::standings::Named as _;
 
-/// Connections of everybody: one per orchestration in flight, so that nobody waits for one.
+/// Connections of each contender: one per concurrent orchestration, so that none waits for a connection.
 const CONNECTIONS: u32 = 20;
 
 /// Starts it and waits until it is ready.
@@ -35,7 +35,7 @@ pub(super) async fn start(
     command
         .args(["--schema", schema.name(), "--connections", &CONNECTIONS.to_string()])
         .args(["--workload", &serde_json::to_string(workload)?])
-        // Not an argument: those can be read by everybody on the machine.
+        // Not an argument: all users of the machine can read those.
         .env("DATABASE_URL", arena.server.url());
     Player::start(contender.name(), command, READY).await
 }

@@ -5,8 +5,8 @@ use workloads::{Outcome, Stress, Workload};
 use super::arena::{Arena, Played};
 use super::contender::{CEILING, Entry, REVEILLE};
 use crate::Result;
+use crate::comparison::{Comparison, Line};
 use crate::report::{Goal, Report};
-use crate::standings::{Line, Standings};
 
 /// The name of this workload.
 pub(super) const NAME: &str = "stress";
@@ -20,10 +20,10 @@ const CONFIGURATIONS: [(&str, Stress); 4] = [
     (CONCURRENCY, Stress::CONCURRENCY),
     (LONG_POLL, Stress::LONG_POLL),
 ];
-/// Long enough for two dozen orchestrations at the slowest: those in flight at the end are waited for.
+/// Long enough for two dozen orchestrations at the slowest: the test waits for those that run at the end.
 const QUICK_SECONDS: u64 = 2;
 
-/// Measures everybody.
+/// Measures all contenders.
 pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
     let own = [REVEILLE, CEILING];
     let contenders = if arena.quick { own.to_vec() } else { arena.with_peers(&own) };
@@ -37,9 +37,9 @@ pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
     }
     // Its activities sleep most of the time, so that one long round says more than several.
     let play = async |entry: &Entry| figures(arena.play(entry.contender, &entry.workload).await?);
-    let standings = Standings::contest(entries, arena.rounds(1, 1), play).await;
-    standings.report(report);
-    let ours = |title, figure| standings.rounds(title, REVEILLE, figure);
+    let comparison = Comparison::run(entries, arena.rounds(1, 1), play).await;
+    comparison.report(report);
+    let ours = |title, figure| comparison.rounds(title, REVEILLE, figure);
     let worst = |figures: Vec<f64>, worse: fn(f64, f64) -> f64| {
         // What could not be measured is the worst of all.
         figures
@@ -50,7 +50,7 @@ pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
     let titles = CONFIGURATIONS.map(|(title, _)| title);
     let success = titles.map(|title| ours(title, "success_percent").median()).to_vec();
     report.target("stress: success %", Goal::AtLeast(100.0), worst(success, f64::min));
-    let share = |title| ours(title, "per_s").over(&standings.rounds(title, CEILING, "per_s")).median();
+    let share = |title| ours(title, "per_s").over(&comparison.rounds(title, CEILING, "per_s")).median();
     report.target(
         "stress: least share of the ceiling",
         Goal::AtLeast(0.9),

@@ -5,22 +5,22 @@ use workloads::{Dispatchers, Outcome, Timer, Workload};
 use super::arena::{Arena, Played};
 use super::contender::{CEILING, Entry, REVEILLE};
 use crate::Result;
+use crate::comparison::{Comparison, Line};
 use crate::report::{Goal, Report};
-use crate::standings::{Line, Standings};
 
 /// The name of this workload.
 pub(super) const NAME: &str = "timer lateness";
 const DISPATCHERS: Dispatchers = Dispatchers::same(2);
 
-/// Measures everybody.
+/// Measures all contenders.
 pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
-    let timer = Timer { timers: arena.choose(7, 40), in_flight: 1, dispatchers: DISPATCHERS };
+    let timer = Timer { timers: arena.choose(7, 40), concurrent: 1, dispatchers: DISPATCHERS };
     let entry = |contender| Entry { title: NAME.into(), contender, workload: Workload::Timer(timer) };
     let entries = arena.with_peers(&[REVEILLE, CEILING]).into_iter().map(entry).collect();
     let play = async |entry: &Entry| figures(arena.play(entry.contender, &entry.workload).await?);
-    let standings = Standings::contest(entries, arena.rounds(1, 2), play).await;
-    standings.report(report);
-    report.target("timer: p99 late ms", Goal::AtMost(10.0), standings.rounds(NAME, REVEILLE, "p99_ms").median());
+    let comparison = Comparison::run(entries, arena.rounds(1, 2), play).await;
+    comparison.report(report);
+    report.target("timer: p99 late ms", Goal::AtMost(10.0), comparison.rounds(NAME, REVEILLE, "p99_ms").median());
     Ok(())
 }
 

@@ -1,28 +1,28 @@
-//! How soon an idle process works on what another one starts, what that costs, and what is asked afterwards: for the
-//! peers, and for the three designs of waking in our own provider.
+//! How soon an idle process executes what another one starts, the cost, and the statements afterwards: for the peers,
+//! and for the three designs of waking in our own provider.
 //!
-//! Competing (ours): one ring, one look for all waiters of a process. Polling after every wake: the same, and then ten
-//! looks a second for a minute. Broadcast: one ring, one look by every waiter.
+//! Competing (ours): one wake-up, one poll for all waiters of a process. Polling after every wake-up: the same, and
+//! then ten polls a second for a minute. Broadcast: one wake-up, one poll by every waiter.
 
 use std::time::Duration;
 
 use tokio::time::sleep;
 use workloads::{Dispatchers, Latencies, Outcome, WakeClient, WakeWorker, Workload};
 
-use super::arena::{Arena, SETTLED};
+use super::arena::{Arena, IDLE_AFTER};
 use super::contender::{BROADCAST, Contender, EVERY_WAKE, Entry, REVEILLE, WOKEN};
 use super::player::start;
 use crate::Result;
+use crate::comparison::{Comparison, Line};
 use crate::meter::Meter;
 use crate::report::{Goal, Report};
-use crate::standings::{Line, Standings};
 
 /// The name of this workload.
 pub(super) const NAME: &str = "wake across processes";
 const WORKER: Workload = Workload::WakeWorker(WakeWorker { dispatchers: Dispatchers::same(4) });
-/// Measures everybody in turns.
+/// Measures all contenders in turns.
 pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
-    // Nothing happens for at least this long before each start: everybody waits again.
+    // No event for at least this long before each start: all processes wait again.
     let pause = Duration::from_millis(arena.choose(100, 500));
     let samples = arena.choose(20, 60);
     let entry = |contender| Entry {
@@ -34,17 +34,17 @@ pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
     let entries = arena.with_peers(&own).into_iter().map(entry).collect();
     let afterwards = Duration::from_secs(arena.choose(2, 20));
     let play = async |entry: &Entry| play(arena, entry.contender, &entry.workload, afterwards).await;
-    let standings = Standings::contest(entries, arena.rounds(1, 2), play).await;
-    standings.report(report);
+    let comparison = Comparison::run(entries, arena.rounds(1, 2), play).await;
+    comparison.report(report);
     report.target(
         "wake: first turn p99 ms",
         Goal::AtMost(5.0),
-        standings.rounds(NAME, REVEILLE, "turn_p99_ms").median(),
+        comparison.rounds(NAME, REVEILLE, "turn_p99_ms").median(),
     );
     Ok(())
 }
 
-/// What looks for turns and activities. All contenders call it by the names of duroxide's contract.
+/// The functions that poll for turns and activities. All contenders call it by the names of duroxide's contract.
 const POLLS: [&str; 2] = ["fetch_orchestration_item", "fetch_work_item"];
 
 /// A worker and a client, each a process, on one schema.
@@ -59,7 +59,7 @@ async fn play(arena: &Arena<'_>, contender: Contender, workload: &Workload, afte
     let cost = meter.read().await?.per(items);
     let polls = meter.statements_with(&POLLS).await? / items;
     client.end().await?;
-    sleep(SETTLED).await;
+    sleep(IDLE_AFTER).await;
     let then = meter.statements().await?;
     sleep(afterwards).await;
     let asked = meter.statements().await? - then;

@@ -10,14 +10,14 @@ use super::contender::{Contender, Dbos, Graphile, Http, Library};
 use super::piece::Piece;
 use super::programs::Programs;
 use crate::Result;
+use crate::comparison::{Line, Named as _};
 use crate::meter::{Cost, Meter};
 use crate::player::Player;
 use crate::processes::family_seconds;
 use crate::serve::Serve;
 use crate::server::Server;
-use crate::standings::{Line, Named as _};
 
-/// Connections of everybody to the database, as many as ours has by default.
+/// Connections of each contender to the database, as many as ours has by default.
 const CONNECTIONS: u32 = 10;
 /// How long a round may take: the longest is meant to take half of it.
 const PLAYED_WITHIN: Duration = Duration::from_secs(900);
@@ -27,9 +27,9 @@ pub(super) struct Arena<'a> {
     pub(super) server: &'a Server,
     pub(super) programs: Programs,
     pub(super) quick: bool,
-    /// How often everybody takes a turn, if that was asked for.
+    /// The number of rounds, if it is set.
     pub(super) rounds: Option<usize>,
-    /// Whether to tell which statements a round has sent.
+    /// Whether to print the statements of each round.
     pub(super) statements: bool,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Played {
     pub(super) outcome: Outcome,
     /// What it cost the database.
     pub(super) cost: Cost,
-    /// Processor seconds of the database; not a number where the system does not tell.
+    /// Processor seconds of the database; not a number if the system does not report it.
     pub(super) processor: f64,
 }
 
@@ -116,7 +116,7 @@ impl Arena<'_> {
         };
         command
             .args(["--schema", schema.name(), "--connections", &CONNECTIONS.to_string()])
-            // Not an argument: those can be read by everybody on the machine.
+            // Not an argument: all users of the machine can read those.
             .env("DATABASE_URL", self.server.url());
         Player::start(contender.name(), command, READY).await
     }

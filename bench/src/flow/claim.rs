@@ -1,5 +1,5 @@
-//! How soon a claim that waits has a step: from the answer to whoever made it ready, that is from its commit, and from
-//! their call, which has the commit in it.
+//! The latency of a waiting claim: from the response to the call that makes a step ready, that is from its commit, and
+//! from that call, which includes the commit.
 
 use std::time::{Duration, Instant};
 
@@ -14,12 +14,12 @@ use super::contender::{Entry, Library};
 use super::piece::Piece;
 use super::template::{NAME, NAMESPACE, VERSION, context, text};
 use crate::Result;
+use crate::comparison::Comparison;
 use crate::report::{Goal, Report};
-use crate::standings::Standings;
 
 /// The name of this workload.
 pub(super) const TITLE: &str = "claim latency";
-/// Everybody waits again before anything is made ready.
+/// All claims wait again before the next step is made ready.
 const PAUSE: Duration = Duration::from_millis(5);
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -43,9 +43,9 @@ pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
             ],
         ))
     };
-    let standings = Standings::contest(entries, arena.rounds(1, 3), play).await;
-    standings.report(report);
-    let figure = |name| standings.rounds(TITLE, Library, name).median();
+    let comparison = Comparison::run(entries, arena.rounds(1, 3), play).await;
+    comparison.report(report);
+    let figure = |name| comparison.rounds(TITLE, Library, name).median();
     for (name, p50, p99) in
         [("next step", "next_p50_ms", "next_p99_ms"), ("first step", "first_p50_ms", "first_p99_ms")]
     {
@@ -55,7 +55,7 @@ pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// One who claims, and one who makes steps ready.
+/// A claimer, and a task that makes steps ready.
 pub(super) struct Claims {
     flow: Flow,
     samples: usize,
@@ -94,7 +94,7 @@ impl Claims {
     /// The next step that is claimed, and when.
     async fn next(&mut self) -> Result<(ClaimedStep, Instant)> {
         let next = timeout(PATIENCE, self.claimed.recv()).await.map_err(|_| "nothing is claimed")?;
-        next.ok_or_else(|| "nobody claims".into())
+        next.ok_or_else(|| "the claimer has ended".into())
     }
 
     async fn task(&mut self, first: &mut Spans, next: &mut Spans) -> Result<()> {
@@ -108,9 +108,9 @@ impl Claims {
             sleep(PAUSE).await;
             let ended = StepReport { token: step.token, result: AttemptResult::Complete(json!(true).into()) };
             let called = Instant::now();
-            let told = self.flow.report(vec![ended]).await?;
+            let outcomes = self.flow.report(vec![ended]).await?;
             let answered = Instant::now();
-            told.into_iter().next().ok_or("nothing was said")?.map_err(|refused| format!("{refused:?}"))?;
+            outcomes.into_iter().next().ok_or("no outcome")?.map_err(|refused| format!("{refused:?}"))?;
             let at;
             (step, at) = self.next().await?;
             next.add(called, answered, at);
@@ -130,7 +130,7 @@ struct Spans {
 
 impl Spans {
     fn add(&mut self, called: Instant, answered: Instant, claimed: Instant) {
-        // Who claims may have heard first.
+        // The claim may have been answered first.
         self.from_answer.push(claimed.saturating_duration_since(answered));
         self.from_call.push(claimed.saturating_duration_since(called));
     }

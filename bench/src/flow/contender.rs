@@ -1,18 +1,18 @@
 //! Who is measured.
 
-use crate::standings::{self, Named};
+use crate::comparison::{self, Named};
 
 use super::piece::Piece;
 
 /// Who takes part with what.
-pub(super) type Entry = standings::Entry<Contender, Piece>;
+pub(super) type Entry = comparison::Entry<Contender, Piece>;
 
 /// A system that takes part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Contender {
     /// The crate within the process that submits and works.
     Library,
-    /// `reveille serve`: who submits and who works is another process, over HTTP.
+    /// `reveille serve`: submitters and workers are another process, over HTTP.
     Http,
     /// Jobs for Rust.
     Graphile,

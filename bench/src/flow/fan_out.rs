@@ -6,21 +6,21 @@ use super::arena::{Arena, Played};
 use super::contender::{Entry, Http, Library};
 use super::piece::Piece;
 use crate::Result;
+use crate::comparison::Comparison;
 use crate::report::Report;
-use crate::standings::Standings;
 
 /// The name of this workload.
 pub(super) const TITLE: &str = "fan-out";
 const WIDTH: usize = 5_000;
 const WORKERS: usize = 4;
-const PLACES: usize = 16;
+const SLOTS: usize = 16;
 
 /// Measures ours.
 pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
     let shape = Shape::Wide(WIDTH);
     let measure = Measure::Latency { samples: 1 };
-    let workload = Piece::Shared(Workload { shape, workers: WORKERS, places: PLACES, measure });
-    let title = format!("{TITLE} of {WIDTH}, {WORKERS} workers of {PLACES} places");
+    let workload = Piece::Shared(Workload { shape, workers: WORKERS, slots: SLOTS, measure });
+    let title = format!("{TITLE} of {WIDTH}, {WORKERS} workers of {SLOTS} places");
     let entry = |contender| Entry { title: title.clone(), contender, workload };
     let entries = [Library, Http].map(entry).to_vec();
     let play = async |entry: &Entry| {
@@ -34,6 +34,6 @@ pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
             ("wal_bytes_per_step", each.wal_bytes),
         ])
     };
-    Standings::contest(entries, arena.rounds(1, 3), play).await.report(report);
+    Comparison::run(entries, arena.rounds(1, 3), play).await.report(report);
     Ok(())
 }

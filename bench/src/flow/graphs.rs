@@ -1,7 +1,7 @@
-//! How long a task takes when nothing else is under way, by its shape: from submitting it to knowing that it is done.
+//! The latency of a single task by its shape: from its submission until its end is known.
 //!
-//! Nothing is grouped then, so what a step costs here is the most it ever does: the submission of its task, and the wait for
-//! its end with what is read of it then, are in it. Whoever cannot be asked whether a task is done is compared by when it has run.
+//! Nothing is grouped then, so this is the highest cost of a step: it includes the submission of the task, and the wait
+//! for its end with the read of its result. A contender without such a wait is compared by when the task has run.
 
 use tasks::{Measure, Shape, Workload};
 
@@ -9,22 +9,22 @@ use super::arena::{Arena, Played, line};
 use super::contender::{Contender, Dbos, Entry, Graphile, Http, Library};
 use super::piece::Piece;
 use crate::Result;
+use crate::comparison::{Comparison, Named as _, compare};
 use crate::report::{Goal, Report};
-use crate::standings::{Named as _, Standings, compare};
 
 /// The name of this workload.
 pub(super) const TITLE: &str = "latency";
 const SHAPES: [Shape; 5] = [Shape::Single, Shape::Chain, Shape::Diamond, Shape::Dag, Shape::Tree];
-/// Workers with one place each: as many as a tree has leaves, twice.
+/// Workers with one slot each: twice the leaves of a tree.
 const WORKERS: usize = 8;
 
-/// Measures everybody, and compares.
+/// Measures and compares all contenders.
 pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
     let mut entries = Vec::new();
     for shape in SHAPES {
         for contender in arena.with_peers(peers(shape)) {
             let measure = Measure::Latency { samples: arena.choose(100, 500) };
-            let workload = Piece::Shared(Workload { shape, workers: WORKERS, places: 1, measure });
+            let workload = Piece::Shared(Workload { shape, workers: WORKERS, slots: 1, measure });
             entries.push(Entry { title: title(shape), contender, workload });
         }
     }
@@ -40,9 +40,9 @@ pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
         ]);
         Ok(line)
     };
-    let standings = Standings::contest(entries, arena.rounds(1, 3), play).await;
-    standings.report(report);
-    let rounds = |shape, contender: Contender, figure| standings.rounds(&title(shape), contender, figure);
+    let comparison = Comparison::run(entries, arena.rounds(1, 3), play).await;
+    comparison.report(report);
+    let rounds = |shape, contender: Contender, figure| comparison.rounds(&title(shape), contender, figure);
     for (contender, goal) in [(Library, 10.0), (Http, 20.0)] {
         let name = format!("{}, {}: p50 ms", title(Shape::Chain), contender.name());
         report.target(&name, Goal::AtMost(goal), rounds(Shape::Chain, contender, "p50_ms").median());

@@ -1,4 +1,4 @@
-//! Ours over HTTP: a connection for everybody who submits or works, as a client in the field has it.
+//! Ours over HTTP: a connection for each submitter and worker, like those of existing clients.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use hyper::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tasks::{Board, Engine, Workload};
+use tasks::{Engine, Progress, Workload};
 use tokio::task::JoinSet;
 
 use super::template::{LAST, NAME, NAMESPACE, VERSION, context, text};
@@ -21,23 +21,23 @@ const WAIT_MS: u64 = 30_000;
 pub(super) struct Http {
     server: SocketAddr,
     submission: Arc<[u8]>,
-    /// Connections that nobody uses now.
+    /// Unused connections.
     spare: Arc<Mutex<Vec<Connection>>>,
     _workers: Arc<JoinSet<Result<()>>>,
 }
 
 impl Http {
     /// Registers the shape and starts the workers.
-    pub(super) async fn start(server: SocketAddr, workload: &Workload, board: &Arc<Board>) -> Result<Http> {
+    pub(super) async fn start(server: SocketAddr, workload: &Workload, progress: &Arc<Progress>) -> Result<Http> {
         let mut connection = Connection::open(server).await?;
         connection.ask(Method::POST, "/v1/templates", Some(text(workload.shape, NAMESPACE).into())).await?;
         let mut workers = JoinSet::new();
         for number in 0..workload.workers {
             let connection = Connection::open(server).await?;
-            let (places, board) = (workload.places, board.clone());
+            let (slots, progress) = (workload.slots, progress.clone());
             let names = vec![NAMESPACE.to_owned()];
             workers.spawn(async move {
-                let worked = work(connection, number, &names, places, &board).await;
+                let worked = work(connection, number, &names, slots, &progress).await;
                 if let Err(error) = &worked {
                     eprintln!("  a worker has ended: {error}");
                 }
@@ -86,7 +86,7 @@ struct Complete {
 }
 
 #[derive(Deserialize)]
-struct Told {
+struct Outcomes {
     results: Vec<Outcome>,
 }
 
@@ -102,31 +102,31 @@ struct Submitted {
 }
 
 #[derive(Deserialize)]
-struct Standing {
+struct TaskStatus {
     status: String,
 }
 
-/// Claims, tells the board, completes: for ever.
+/// Claims, reports progress, completes: for ever.
 pub(super) async fn work(
     mut connection: Connection,
     number: usize,
     namespaces: &[String],
-    places: usize,
-    board: &Board,
+    slots: usize,
+    progress: &Progress,
 ) -> Result<()> {
     let worker = format!("worker-{number}");
-    let claim = json!({"worker": worker, "namespaces": namespaces, "max_steps": places, "wait_ms": WAIT_MS});
+    let claim = json!({"worker": worker, "namespaces": namespaces, "max_steps": slots, "wait_ms": WAIT_MS});
     let claim = claim.to_string().into_bytes();
     loop {
         let answer = connection.ask(Method::POST, "/v1/workers/claim", Some(claim.clone())).await?;
         let Some(answer) = answer else { continue };
         let claimed: Claimed = serde_json::from_slice(&answer)?;
-        claimed.steps.iter().for_each(|step| board.ran(step.callable == LAST));
+        claimed.steps.iter().for_each(|step| progress.ran(step.callable == LAST));
         let steps = claimed.steps.into_iter().map(|step| Complete { token: step.token, result: true }).collect();
         let said = serde_json::to_vec(&Completes { steps })?;
         let answer = connection.ask(Method::POST, "/v1/workers/complete", Some(said)).await?.unwrap_or_default();
-        let told: Told = serde_json::from_slice(&answer)?;
-        if let Some(refused) = told.results.into_iter().find(|result| !result.ok) {
+        let outcomes: Outcomes = serde_json::from_slice(&answer)?;
+        if let Some(refused) = outcomes.results.into_iter().find(|result| !result.ok) {
             return Err(refused.error.unwrap_or_default().into());
         }
     }
@@ -146,7 +146,7 @@ impl Engine for Http {
         let mut connection = self.connection().await?;
         let answer = connection.ask(Method::GET, &format!("/v1/tasks/{task}?wait_ms={WAIT_MS}"), None).await?;
         self.spare(connection);
-        let standing: Standing = serde_json::from_slice(&answer.unwrap_or_default())?;
-        if standing.status == "complete" { Ok(()) } else { Err(format!("a task is {}", standing.status).into()) }
+        let task: TaskStatus = serde_json::from_slice(&answer.unwrap_or_default())?;
+        if task.status == "complete" { Ok(()) } else { Err(format!("a task is {}", task.status).into()) }
     }
 }

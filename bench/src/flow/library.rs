@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use reveille_flow::{EventDrivenOrchestrator, Failure, Flow, Options, Step, Submission, Worker, WorkerBuilder};
 use serde_json::Value;
-use tasks::{Board, Engine, Workload};
+use tasks::{Engine, Progress, Workload};
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -22,9 +22,9 @@ pub(super) async fn open(url: &str, schema: &str, connections: u32) -> Result<Fl
     Ok(Flow::open(db, reveille_pg::Schema::new(schema)?, Options::default()).await?)
 }
 
-/// A worker that does nothing, and tells it.
-pub(super) fn telling(worker: WorkerBuilder, board: &Arc<Board>) -> WorkerBuilder {
-    let (steps, lasts) = (board.clone(), board.clone());
+/// A worker whose handlers only report progress.
+pub(super) fn telling(worker: WorkerBuilder, progress: &Arc<Progress>) -> WorkerBuilder {
+    let (steps, lasts) = (progress.clone(), progress.clone());
     worker
         .handle(STEP, move |_: Step<Value>| {
             steps.ran(false);
@@ -47,11 +47,11 @@ pub(super) struct Library {
 
 impl Library {
     /// Registers the shape and starts the workers.
-    pub(super) async fn start(flow: Flow, workload: &Workload, board: &Arc<Board>) -> Result<Library> {
+    pub(super) async fn start(flow: Flow, workload: &Workload, progress: &Arc<Progress>) -> Result<Library> {
         flow.register(&text(workload.shape, NAMESPACE)).await?;
         let start = |number| {
-            let worker = flow.worker(format!("worker-{number}")).namespace(NAMESPACE).concurrency(workload.places);
-            telling(worker, board).start()
+            let worker = flow.worker(format!("worker-{number}")).namespace(NAMESPACE).concurrency(workload.slots);
+            telling(worker, progress).start()
         };
         let workers = (0..workload.workers).map(start).collect::<reveille_flow::Result<Vec<Worker>>>()?;
         Ok(Library::with(flow, NAMESPACE, workers))

@@ -1,9 +1,9 @@
 //! Task graphs: how fast, at what price, and against graphile_worker (single jobs) and dbos (workflows).
 //!
-//! Everybody is measured alike: each round is a process of its own on a schema of its own, warmed up, told when to begin, and
-//! observed from outside. What everybody is measured with is the `tasks` crate. Ours takes part twice: in the process that
-//! submits and works, and as `reveille serve`, over HTTP. The peers are programs with the same manners: graphile_worker's in
-//! a workspace of its own, that of dbos in Python.
+//! All contenders are measured alike: each round is a process of its own on a schema of its own, warmed up, started by
+//! a command, and observed from outside. The workloads are those of the `tasks` crate. Ours takes part twice: in the
+//! process that submits and works, and as `reveille serve`, over HTTP. The peers are programs with the same protocol:
+//! graphile_worker's in a workspace of its own, that of dbos in Python.
 
 mod arena;
 mod claim;
@@ -35,12 +35,12 @@ use crate::{Result, Run};
 /// What `--quick` leaves out.
 const QUICK: &str = "quick: one round; 100 samples of latency; 4 s of throughput; 5 s of waiting; no old transaction";
 
-/// What can be told about a run.
+/// The options of a run.
 #[derive(Args, Clone)]
 pub(crate) struct FlowRun {
     #[command(flatten)]
     pub(crate) run: Run,
-    /// How often everybody takes a turn, in every workload.
+    /// The number of rounds of every workload.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     rounds: Option<u16>,
     /// Tell which statements every round has sent, per task that was counted, where they are counted at all.

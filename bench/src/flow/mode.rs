@@ -1,11 +1,11 @@
-//! Polling beside waking, in one, two and four namespaces of one coordinator: how long a task takes, how many go through,
-//! and what is asked of the database while there is nothing to do.
+//! Polling beside waking, in one, two and four namespaces of one coordinator: how long a task takes, how many go
+//! through, and what is asked of the database while there is nothing to do.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use reveille_flow::{Flow, Mode, NamespaceChange};
-use tasks::{Board, Engine as _, Latencies, Outcome, Round, Shape};
+use tasks::{Engine as _, Latencies, Outcome, Progress, Round, Shape};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -15,22 +15,22 @@ use super::library::{self, telling};
 use super::piece::Piece;
 use super::template::text;
 use crate::Result;
+use crate::comparison::{Comparison, compare};
 use crate::meter::Meter;
 use crate::report::{Goal, Report};
-use crate::standings::{Standings, compare};
 
 /// The name of this workload.
 pub(super) const TITLE: &str = "polling and waking";
 const NAMESPACES: [usize; 3] = [1, 2, 4];
-/// The pause between two looks of who polls.
+/// The pause between two polls.
 const POLL_MS: u32 = 1_000;
-/// Tasks under way in each namespace.
-const IN_FLIGHT: usize = 4;
+/// Concurrent tasks in each namespace.
+const CONCURRENT: usize = 4;
 /// A task that polls takes some of these; those under way at the end are waited for.
 const TASK: Duration = Duration::from_secs(30);
-/// What looks again a second after the last task has looked.
-const SETTLED: Duration = Duration::from_secs(3);
-/// Statements that look for steps.
+/// After this long without tasks, polls that follow work have ended.
+const IDLE_AFTER: Duration = Duration::from_secs(3);
+/// Statements that poll for steps.
 const POLLS: [&str; 2] = ["claim_steps", "due_namespaces"];
 
 /// Measures ours against ours.
@@ -48,7 +48,7 @@ pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
         let meter = Meter::start(arena.server).await?;
         let outcome: Outcome = round.player.play().await?;
         let polls = meter.statements_with(&POLLS).await? / outcome.figure("tasks");
-        sleep(SETTLED).await;
+        sleep(IDLE_AFTER).await;
         let meter = Meter::start(arena.server).await?;
         round.player.play::<Outcome>().await?;
         let idle = meter.statements_with(&POLLS).await? / seconds as f64;
@@ -57,10 +57,10 @@ pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
         line.extend([("looks_per_task", polls), ("idle_looks_per_s", idle)]);
         Ok(line)
     };
-    let standings = Standings::contest(entries, arena.rounds(1, 3), play).await;
-    standings.report(report);
+    let comparison = Comparison::run(entries, arena.rounds(1, 3), play).await;
+    comparison.report(report);
     for namespaces in NAMESPACES {
-        let figure = |polling, name| standings.rounds(&title(namespaces, polling), Library, name);
+        let figure = |polling, name| comparison.rounds(&title(namespaces, polling), Library, name);
         let of = format!("{TITLE}, {namespaces} namespaces");
         let faster = figure(false, "tasks_per_s").over(&figure(true, "tasks_per_s"));
         compare(report, &of, "throughput over polling", Goal::AtLeast(10.0), &faster);
@@ -90,12 +90,12 @@ impl Modes {
         let names: Vec<String> = (0..namespaces).map(|number| format!("namespace-{number}")).collect();
         let mode = if polling { Mode::Polling } else { Mode::EventDriven };
         let change = NamespaceChange { mode: Some(mode), poll_ms: Some(POLL_MS), ..NamespaceChange::default() };
-        let board = Arc::new(Board::default());
+        let progress = Arc::new(Progress::default());
         let mut workers = Vec::new();
         for name in &names {
             flow.put_namespace(name, &change).await?;
             flow.register(&text(Shape::Chain, name)).await?;
-            workers.push(telling(flow.worker(name.as_str()).namespace(name.as_str()), &board).start()?);
+            workers.push(telling(flow.worker(name.as_str()).namespace(name.as_str()), &progress).start()?);
         }
         let engine = library::Library::with(flow.clone(), "", workers);
         let engines: Vec<library::Library> = names.iter().map(|name| engine.within(name)).collect();
@@ -110,7 +110,7 @@ impl Modes {
         let begun = Instant::now();
         let until = begun + Duration::from_secs(self.seconds as u64);
         let mut submitters = JoinSet::new();
-        for engine in self.engines.iter().flat_map(|engine| std::iter::repeat_n(engine, IN_FLIGHT)) {
+        for engine in self.engines.iter().flat_map(|engine| std::iter::repeat_n(engine, CONCURRENT)) {
             let engine = engine.clone();
             submitters.spawn(async move {
                 let mut latencies = Vec::new();

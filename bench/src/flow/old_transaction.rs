@@ -1,4 +1,4 @@
-//! Throughput while somebody else's transaction sits idle for five minutes: one long round each, second by second.
+//! Throughput during a transaction that is idle for five minutes: one long round each, second by second.
 
 use tasks::Shape;
 
@@ -6,9 +6,9 @@ use super::arena::{Arena, Played};
 use super::contender::{Contender, Http, Library};
 use super::rate::busy;
 use crate::Result;
+use crate::comparison::Named as _;
+use crate::idle_transaction;
 use crate::report::{Goal, Report};
-use crate::sitting;
-use crate::standings::Named as _;
 
 /// The name of this workload.
 pub(super) const TITLE: &str = "old transaction";
@@ -29,9 +29,9 @@ pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
 }
 
 async fn play(arena: &Arena<'_>, contender: Contender, report: &mut Report) -> Result<f64> {
-    let piece = busy(Shape::Chain, sitting::SECONDS);
-    let Played { outcome, .. } = arena.play_while(contender, &piece, sitting::sit).await?;
-    let (loss, figures) = sitting::loss(&outcome.each_second);
+    let piece = busy(Shape::Chain, idle_transaction::SECONDS);
+    let Played { outcome, .. } = arena.play_while(contender, &piece, idle_transaction::hold).await?;
+    let (loss, figures) = idle_transaction::loss(&outcome.each_second);
     report.result(TITLE, contender.name(), figures);
     Ok(loss)
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hyper::Method;
 use reveille_flow::{Flow, NamespaceChange, Worker};
-use tasks::{Board, Outcome, Round};
+use tasks::{Outcome, Progress, Round};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -16,17 +16,17 @@ use super::http::work;
 use super::library::{self, telling};
 use super::piece::Piece;
 use crate::Result;
+use crate::comparison::{Comparison, Named as _};
 use crate::connection::Connection;
 use crate::report::{Goal, Report};
-use crate::standings::{Named as _, Standings};
 
 /// The name of this workload.
 pub(super) const TITLE: &str = "idle";
 const NAMESPACES: [usize; 2] = [10, 1_000];
 /// Workers, who share the namespaces.
 const WORKERS: usize = 10;
-/// After this long without work everybody is idle: what looks again a second after the last of it has looked.
-const SETTLED: Duration = Duration::from_secs(3);
+/// After this long without work all workers are idle: polls that follow work within a second have ended.
+const IDLE_AFTER: Duration = Duration::from_secs(3);
 
 /// Watches ours.
 pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
@@ -48,12 +48,12 @@ pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
             ("seconds", seconds),
         ])
     };
-    let standings = Standings::contest(entries, 1, play).await;
-    standings.report(report);
+    let comparison = Comparison::run(entries, 1, play).await;
+    comparison.report(report);
     for namespaces in NAMESPACES {
         for contender in [Library, Http] {
             let title = title(namespaces);
-            let statements = standings.rounds(&title, contender, "statements").median();
+            let statements = comparison.rounds(&title, contender, "statements").median();
             report.target(&format!("{title}, {}: statements", contender.name()), Goal::AtMost(0.0), statements);
         }
     }
@@ -67,7 +67,7 @@ fn title(namespaces: usize) -> String {
 /// Workers that wait.
 pub(super) struct Parked {
     seconds: usize,
-    _in_process: Option<(library::Library, Arc<Board>)>,
+    _in_process: Option<(library::Library, Arc<Progress>)>,
     _over_http: JoinSet<Result<()>>,
 }
 
@@ -86,15 +86,15 @@ impl Parked {
         for name in &names {
             flow.put_namespace(name, &NamespaceChange::default()).await?;
         }
-        let board = Arc::new(Board::default());
+        let progress = Arc::new(Progress::default());
         let start = |share: Vec<String>| {
             let worker = share.into_iter().fold(flow.worker("idler"), |worker, name| worker.namespace(name));
-            telling(worker, &board).start()
+            telling(worker, &progress).start()
         };
         let workers = shares(&names).into_iter().map(start).collect::<reveille_flow::Result<Vec<Worker>>>()?;
         let library = library::Library::with(flow, "", workers);
-        sleep(SETTLED).await;
-        Ok(Parked { seconds, _in_process: Some((library, board)), _over_http: JoinSet::new() })
+        sleep(IDLE_AFTER).await;
+        Ok(Parked { seconds, _in_process: Some((library, progress)), _over_http: JoinSet::new() })
     }
 
     pub(super) async fn over_http(server: SocketAddr, namespaces: usize, seconds: usize) -> Result<Parked> {
@@ -106,9 +106,9 @@ impl Parked {
         let mut workers = JoinSet::new();
         for (number, share) in shares(&names).into_iter().enumerate() {
             let connection = Connection::open(server).await?;
-            workers.spawn(async move { work(connection, number, &share, 1, &Board::default()).await });
+            workers.spawn(async move { work(connection, number, &share, 1, &Progress::default()).await });
         }
-        sleep(SETTLED).await;
+        sleep(IDLE_AFTER).await;
         Ok(Parked { seconds, _in_process: None, _over_http: workers })
     }
 }

@@ -1,4 +1,4 @@
-//! What a process of ours plays: what everybody is measured with, and what only we are.
+//! The workloads of our process: those of all contenders, and our own.
 
 use serde::{Deserialize, Serialize};
 use tasks::Workload;
@@ -7,21 +7,21 @@ use tasks::Workload;
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Piece {
-    /// The same for everybody.
+    /// The same for all contenders.
     Shared(Workload),
     /// How soon a claim that waits has a step, once it is ready.
     Claim {
         /// Claims of each kind.
         samples: usize,
     },
-    /// Has steps and never ends them, until it is killed.
+    /// Holds steps without completing them, until it is killed.
     Hold {
         /// How many.
         tasks: usize,
-        /// For how long each is its own without a word.
+        /// The lease of each.
         lease_ms: u64,
     },
-    /// Ends what somebody else held.
+    /// Completes the steps of a killed process.
     Rescue {
         /// How many.
         tasks: usize,

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use clap::Args;
-use tasks::{Board, Workload, command};
+use tasks::{Progress, Workload, command};
 use tokio::io::{BufReader, stdin, stdout};
 
 use super::claim::Claims;
@@ -49,9 +49,9 @@ pub(crate) async fn play(arguments: RoundArguments) -> Result<()> {
     let flow = open(&database_url, &schema, connections).await?;
     match piece {
         Piece::Shared(workload) => {
-            let board = Arc::new(Board::default());
-            let engine = Library::start(flow, &workload, &board).await?;
-            tasks::play(workload, engine, board, orders, says).await
+            let progress = Arc::new(Progress::default());
+            let engine = Library::start(flow, &workload, &progress).await?;
+            tasks::play(workload, engine, progress, orders, says).await
         }
         Piece::Claim { samples } => command(Claims::start(flow, samples).await?, orders, says).await,
         Piece::Hold { tasks, lease_ms } => command(Holds::start(flow, tasks, lease_ms).await?, orders, says).await,
@@ -66,7 +66,7 @@ pub(crate) async fn play(arguments: RoundArguments) -> Result<()> {
 }
 
 async fn over_http(server: SocketAddr, workload: Workload) -> Result<()> {
-    let board = Arc::new(Board::default());
-    let engine = Http::start(server, &workload, &board).await?;
-    tasks::play(workload, engine, board, BufReader::new(stdin()), stdout()).await
+    let progress = Arc::new(Progress::default());
+    let engine = Http::start(server, &workload, &progress).await?;
+    tasks::play(workload, engine, progress, BufReader::new(stdin()), stdout()).await
 }

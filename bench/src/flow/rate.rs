@@ -7,18 +7,18 @@ use super::contender::{Contender, Entry, Http, Library};
 use super::graphs::peers;
 use super::piece::Piece;
 use crate::Result;
+use crate::comparison::{Comparison, Named as _, compare};
 use crate::report::{Goal, Report};
-use crate::standings::{Named as _, Standings, compare};
 use crate::stats::Rounds;
 
 /// The name of this workload.
 pub(super) const TITLE: &str = "throughput";
-/// Workers with one place each.
+/// Workers with one slot each.
 const WORKERS: [usize; 4] = [1, 4, 16, 64];
-/// Where everybody is compared.
+/// The number of workers for comparisons.
 const COMPARED: usize = 64;
-/// Tasks under way.
-const IN_FLIGHT: usize = 256;
+/// Concurrent tasks.
+const CONCURRENT: usize = 256;
 /// Below this, more workers are slower; above it, the difference is the machine's.
 const NOT_SLOWER: f64 = 0.95;
 const STEPS_PER_S: f64 = 2_000.0;
@@ -27,29 +27,29 @@ const STEPS_PER_S: f64 = 2_000.0;
 #[derive(Debug, Clone, Copy)]
 struct Crew {
     workers: usize,
-    places: usize,
+    slots: usize,
 }
 
 impl Crew {
     fn title(self, shape: Shape) -> String {
-        let Crew { workers, places } = self;
-        let of = if places == 1 { String::new() } else { format!(" of {places} places") };
+        let Crew { workers, slots } = self;
+        let of = if slots == 1 { String::new() } else { format!(" of {slots} places") };
         let many = if workers == 1 { "1 worker".to_owned() } else { format!("{workers} workers") };
         format!("{TITLE}, {}, {many}{of}", shape.name())
     }
 
-    fn piece(self, shape: Shape, in_flight: usize, seconds: usize) -> Piece {
-        let Crew { workers, places } = self;
-        Piece::Shared(Workload { shape, workers, places, measure: Measure::Rate { in_flight, seconds } })
+    fn piece(self, shape: Shape, concurrent: usize, seconds: usize) -> Piece {
+        let Crew { workers, slots } = self;
+        Piece::Shared(Workload { shape, workers, slots, measure: Measure::Rate { concurrent, seconds } })
     }
 }
 
-const ONES: Crew = Crew { workers: COMPARED, places: 1 };
+const ONES: Crew = Crew { workers: COMPARED, slots: 1 };
 /// The same in one: as a program has it that does nothing about it.
-const ALL_IN_ONE: Crew = Crew { workers: 1, places: COMPARED };
+const ALL_IN_ONE: Crew = Crew { workers: 1, slots: COMPARED };
 
-/// One task at a time, for which nobody waits: nothing is grouped, and what is sent is the engine's alone.
-const ALONE: Crew = Crew { workers: 4, places: 1 };
+/// One task at a time, without a wait for it: nothing is grouped, and all statements are the engine's.
+const ALONE: Crew = Crew { workers: 4, slots: 1 };
 /// Statements of a step then.
 const STATEMENTS: f64 = 4.0;
 
@@ -57,25 +57,25 @@ fn alone() -> String {
     format!("{TITLE}, {}, one task at a time", Shape::Chain.name())
 }
 
-/// A crew that goes through as much as any, for whoever needs one.
+/// A crew with a high throughput, for other workloads.
 pub(super) fn busy(shape: Shape, seconds: usize) -> Piece {
-    ALL_IN_ONE.piece(shape, IN_FLIGHT, seconds)
+    ALL_IN_ONE.piece(shape, CONCURRENT, seconds)
 }
 
-/// Measures everybody, and compares.
+/// Measures and compares all contenders.
 pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
     let seconds = arena.choose(4, 10);
     let mut entries = Vec::new();
     let mut enter = |crew: Crew, shape, contenders: Vec<Contender>| {
         for contender in contenders {
-            let workload = crew.piece(shape, IN_FLIGHT, seconds);
+            let workload = crew.piece(shape, CONCURRENT, seconds);
             entries.push(Entry { title: crew.title(shape), contender, workload });
         }
     };
     enter(ONES, Shape::Single, arena.with_peers(peers(Shape::Single)));
     for workers in WORKERS {
         let peers = if workers == COMPARED { peers(Shape::Chain) } else { &[] };
-        enter(Crew { workers, places: 1 }, Shape::Chain, arena.with_peers(peers));
+        enter(Crew { workers, slots: 1 }, Shape::Chain, arena.with_peers(peers));
     }
     enter(ALL_IN_ONE, Shape::Chain, vec![Library, Http]);
     for contender in [Library, Http] {
@@ -93,16 +93,16 @@ pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
         ]);
         Ok(line)
     };
-    let standings = Standings::contest(entries, arena.rounds(1, 3), play).await;
-    standings.report(report);
+    let comparison = Comparison::run(entries, arena.rounds(1, 3), play).await;
+    comparison.report(report);
 
-    let rate = |crew: Crew, shape, contender| standings.rounds(&crew.title(shape), contender, "steps_per_s");
-    let of = |workers| Crew { workers, places: 1 };
+    let rate = |crew: Crew, shape, contender| comparison.rounds(&crew.title(shape), contender, "steps_per_s");
+    let of = |workers| Crew { workers, slots: 1 };
     for contender in [Library, Http] {
         let best = WORKERS.map(|workers| rate(of(workers), Shape::Chain, contender).median());
         let best = best.into_iter().fold(f64::NAN, f64::max);
         report.target(&format!("{TITLE}, {}: steps/s", contender.name()), Goal::AtLeast(STEPS_PER_S), best);
-        let statements = standings.rounds(&alone(), contender, "statements_per_step").median();
+        let statements = comparison.rounds(&alone(), contender, "statements_per_step").median();
         let name = format!("{}, {}: statements per step, unbatched", alone(), contender.name());
         report.target(&name, Goal::AtMost(STATEMENTS), statements);
         for pair in WORKERS.windows(2) {

@@ -1,11 +1,11 @@
-//! A worker process is killed with its steps in hand: how long until another one has ended all of them.
+//! A worker process is killed while it holds steps: how long until another one has completed all of them.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use reveille_flow::{EventDrivenOrchestrator, Failure, Flow, Step, Submission, Worker};
 use serde_json::Value;
-use tasks::{Board, Outcome, Round, Shape};
+use tasks::{Outcome, Progress, Round, Shape};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -15,14 +15,14 @@ use super::library::telling;
 use super::piece::Piece;
 use super::template::{LAST, NAME, NAMESPACE, VERSION, context, text};
 use crate::Result;
+use crate::comparison::Comparison;
 use crate::report::{Goal, Report};
-use crate::standings::Standings;
 
 /// The name of this workload.
 pub(super) const TITLE: &str = "recovery after a kill";
 const TASKS: usize = 500;
 const LEASE: Duration = Duration::from_secs(2);
-/// What the one that is killed has said again by then, several times.
+/// The time in which the killed process has sent several heartbeats.
 const HELD: Duration = Duration::from_millis(1_300);
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -47,9 +47,9 @@ pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
             ("lost", TASKS as f64 - rescued.figure("done")),
         ])
     };
-    let standings = Standings::contest(entries, arena.rounds(1, 3), play).await;
-    standings.report(report);
-    let figure = |name| standings.rounds(TITLE, Library, name).median();
+    let comparison = Comparison::run(entries, arena.rounds(1, 3), play).await;
+    comparison.report(report);
+    let figure = |name| comparison.rounds(TITLE, Library, name).median();
     report.target("recovery: s beyond the lease", Goal::AtMost(1.0), figure("all_done_s") - LEASE.as_secs_f64());
     report.target("recovery: tasks lost in a restart", Goal::AtMost(0.0), figure("lost"));
     Ok(())
@@ -91,30 +91,30 @@ impl Round for Holds {
 /// Another worker.
 pub(super) struct Rescues {
     tasks: usize,
-    board: Arc<Board>,
+    progress: Arc<Progress>,
     _running: (EventDrivenOrchestrator, Worker),
 }
 
 impl Rescues {
     pub(super) async fn start(flow: Flow, tasks: usize) -> Result<Rescues> {
-        let board = Arc::new(Board::default());
-        let worker = telling(flow.worker("rescuer").namespace(NAMESPACE).concurrency(64), &board).start()?;
-        Ok(Rescues { tasks, board, _running: (flow.orchestrate(), worker) })
+        let progress = Arc::new(Progress::default());
+        let worker = telling(flow.worker("rescuer").namespace(NAMESPACE).concurrency(64), &progress).start()?;
+        Ok(Rescues { tasks, progress, _running: (flow.orchestrate(), worker) })
     }
 }
 
 impl Round for Rescues {
     async fn measure(&mut self) -> Result<Outcome> {
         let begun = Instant::now();
-        // What is lost never comes: then it is told how many did.
-        let first = timeout(PATIENCE, self.board.reach(1)).await.map(|_| begun.elapsed());
-        let _ = timeout(PATIENCE, self.board.reach(self.tasks as u64)).await;
+        // Lost tasks never complete: then the number of completed ones is reported.
+        let first = timeout(PATIENCE, self.progress.reach(1)).await.map(|_| begun.elapsed());
+        let _ = timeout(PATIENCE, self.progress.reach(self.tasks as u64)).await;
         let seconds = begun.elapsed().as_secs_f64();
         let first = first.unwrap_or(PATIENCE).as_secs_f64();
         Ok(Outcome::of([
             ("seconds", seconds),
             ("first_seconds", first),
-            ("done", self.board.tasks().min(self.tasks as u64) as f64),
+            ("done", self.progress.tasks().min(self.tasks as u64) as f64),
         ]))
     }
 }

@@ -15,8 +15,8 @@ pub(super) const STEP: &str = "step";
 pub(super) fn text(shape: Shape, namespace: &str) -> String {
     let steps = shape.steps();
     let count = steps.len();
-    let step = |(place, (name, waits_for)): (usize, (String, Vec<String>))| {
-        let callable = if place + 1 == count { LAST } else { STEP };
+    let step = |(index, (name, waits_for)): (usize, (String, Vec<String>))| {
+        let callable = if index + 1 == count { LAST } else { STEP };
         json!({"name": name, "dependencies": waits_for, "handler": {"callable": callable}})
     };
     let steps: Vec<Value> = steps.into_iter().enumerate().map(step).collect();
@@ -32,5 +32,5 @@ pub(super) fn text(shape: Shape, namespace: &str) -> String {
 
 /// What every task works on.
 pub(super) fn context() -> Value {
-    json!({"order": 4711, "customer": "somebody"})
+    json!({"order": 4711, "customer": "ada-1815"})
 }

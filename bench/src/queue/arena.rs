@@ -11,12 +11,12 @@ use super::contender::{Contender, PGMQ, RABBIT_CLASSIC, RABBIT_QUORUM};
 use super::programs::Programs;
 use super::rabbit::Rabbit;
 use crate::Result;
+use crate::comparison::Named as _;
 use crate::meter::{Cost, Meter};
 use crate::player::Player;
 use crate::processes::{family_seconds, resident_mb, seconds};
 use crate::serve::Serve;
 use crate::server::Server;
-use crate::standings::Named as _;
 
 /// Connections of ours to the database, as many as by default.
 const CONNECTIONS: u32 = 10;
@@ -31,11 +31,11 @@ pub(super) struct Arena<'a> {
     /// `None` if the peers do not take part.
     pub(super) rabbit: Option<Rabbit>,
     pub(super) quick: bool,
-    /// How often everybody takes a turn, if that was asked for.
+    /// The number of rounds, if it is set.
     pub(super) rounds: Option<usize>,
 }
 
-/// Processor seconds of those who take part; `None` where the system does not tell, and for who has none.
+/// Processor seconds of those who take part; `None` if the system does not report it, or there is none.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Processor {
     /// Who sends and receives. A library is part of it.
@@ -48,7 +48,7 @@ pub(super) struct Processor {
 /// A part of a round that was played.
 pub(super) struct Played {
     pub(super) outcome: Outcome,
-    /// What it cost the database, whoever used it.
+    /// Its cost to the database, by all processes.
     pub(super) cost: Cost,
     pub(super) processor: Processor,
 }
@@ -185,7 +185,7 @@ impl Processor {
     }
 }
 
-/// Names a queue that nobody has used: systems without schemas have one room for all.
+/// The name of a new queue: systems without schemas share their names.
 pub(super) fn new_name() -> String {
     format!("q{:08x}", fastrand::u32(..))
 }

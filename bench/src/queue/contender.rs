@@ -3,10 +3,10 @@
 use clap::ValueEnum;
 use traffic::Workload;
 
-use crate::standings::{self, Named};
+use crate::comparison::{self, Named};
 
 /// Who takes part with what.
-pub(super) type Entry = standings::Entry<Contender, Workload>;
+pub(super) type Entry = comparison::Entry<Contender, Workload>;
 
 /// A system that takes part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

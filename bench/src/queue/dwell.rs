@@ -5,33 +5,33 @@ use traffic::{Dwell, Outcome, Queue, Workload};
 use super::arena::{Arena, Played, new_name};
 use super::contender::{Entry, HTTP, LIBRARY};
 use crate::Result;
+use crate::comparison::{Comparison, Line, Named as _};
 use crate::report::{Goal, Report};
-use crate::standings::{Line, Named as _, Standings};
 
 /// The name of this workload.
 pub(super) const NAME: &str = "dwell";
-const LANES: usize = 1_000;
+const PARTITIONS: usize = 1_000;
 const BATCH: usize = 10;
-/// Of what goes through.
+/// Of the throughput.
 const SHARES: [f64; 2] = [0.5, 0.8];
 
-/// Measures everybody.
+/// Measures all contenders.
 pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
     let own = [HTTP, LIBRARY];
     let mut entries = Vec::new();
     for share in SHARES {
         for contender in arena.with_peers(&own) {
-            let queue = Queue::new(new_name(), LANES, BATCH);
+            let queue = Queue::new(new_name(), PARTITIONS, BATCH);
             let workload = Workload::Dwell(Dwell { queue, share, seconds: arena.choose(8, 60) });
             entries.push(Entry { title: title(share), contender, workload });
         }
     }
     let play = async |entry: &Entry| figures(arena.play(entry.contender, &entry.workload).await?);
-    let standings = Standings::contest(entries, arena.rounds(1, 1), play).await;
-    standings.report(report);
+    let comparison = Comparison::run(entries, arena.rounds(1, 1), play).await;
+    comparison.report(report);
     for share in SHARES {
         for contender in arena.own(&own) {
-            let most = standings.rounds(&title(share), contender, "max_ms").median();
+            let most = comparison.rounds(&title(share), contender, "max_ms").median();
             report.target(&format!("{}, {}: max ms", title(share), contender.name()), Goal::AtMost(1_000.0), most);
         }
     }
@@ -39,7 +39,7 @@ pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
 }
 
 fn title(share: f64) -> String {
-    format!("{NAME}, {LANES} partitions, {} % load", share * 100.0)
+    format!("{NAME}, {PARTITIONS} partitions, {} % load", share * 100.0)
 }
 
 fn figures(Played { outcome, .. }: Played) -> Result<Line> {

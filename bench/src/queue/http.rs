@@ -1,4 +1,4 @@
-//! Ours over HTTP: one connection for everybody who sends or receives, as a client in the field has it.
+//! Ours over HTTP: one connection for each sender and receiver, like those of existing clients.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use serde_json::value::RawValue;
 use traffic::{Broker, Note, Queue, Receiver, Result, Sender};
 use uuid::Uuid;
 
-use super::library::{group, lane};
+use super::library::{group, partition};
 use crate::connection::Connection;
 
 /// How long a pop waits before it is asked again: as long as it may.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Messages of one push while lanes are made.
+/// Messages of one push while partitions are created.
 const MADE_AT_ONCE: usize = 1_000;
 
 /// Our servers.
@@ -48,7 +48,7 @@ impl Item {
     fn new(queue: &Queue, number: usize, note: &Note) -> Result<Item> {
         Ok(Item {
             queue: queue.name.clone(),
-            partition: lane(number),
+            partition: partition(number),
             payload: RawValue::from_string(note.json())?,
             transaction_id: Uuid::now_v7().to_string(),
         })
@@ -114,10 +114,11 @@ impl Broker for Http {
 
     async fn open(&self, queue: &Queue) -> Result<()> {
         let mut pushes = self.sender(queue).await?;
-        let lanes: Vec<(Queue, usize)> = (0..queue.lanes).map(|lane| (queue.clone(), lane)).collect();
-        pushes.scatter(&lanes).await?;
+        let partitions: Vec<(Queue, usize)> =
+            (0..queue.partitions).map(|partition| (queue.clone(), partition)).collect();
+        pushes.scatter(&partitions).await?;
         for number in 0..queue.groups {
-            // What made the lanes is not for them.
+            // The messages that created the partitions are not for them.
             let path = pop(queue, &group(number), "&subscriptionMode=new");
             pushes.0.ask(Method::GET, &path, None).await?;
         }
@@ -156,14 +157,18 @@ impl Pushes {
 }
 
 impl Sender for Pushes {
-    async fn send(&mut self, queue: &Queue, lane: usize, notes: &[Note]) -> Result<()> {
-        self.push(notes.iter().map(|note| Item::new(queue, lane, note)).collect::<Result<_>>()?).await
+    async fn send(&mut self, queue: &Queue, partition: usize, notes: &[Note]) -> Result<()> {
+        self.push(notes.iter().map(|note| Item::new(queue, partition, note)).collect::<Result<_>>()?).await
     }
 
     async fn scatter(&mut self, to: &[(Queue, usize)]) -> Result<()> {
         for some in to.chunks(MADE_AT_ONCE) {
-            self.push(some.iter().map(|(queue, lane)| Item::new(queue, *lane, &Note::now())).collect::<Result<_>>()?)
-                .await?;
+            self.push(
+                some.iter()
+                    .map(|(queue, partition)| Item::new(queue, *partition, &Note::now()))
+                    .collect::<Result<_>>()?,
+            )
+            .await?;
         }
         Ok(())
     }

@@ -5,8 +5,8 @@ use traffic::{Crowd, Outcome, Workload};
 use super::arena::{Arena, Played, new_name};
 use super::contender::{Contender, Entry, HTTP, LIBRARY};
 use crate::Result;
+use crate::comparison::{Comparison, Line};
 use crate::report::{Goal, Report};
-use crate::standings::{Line, Standings};
 
 /// The name of this workload.
 pub(super) const NAME: &str = "parked clients";
@@ -27,12 +27,12 @@ pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
         }
     }
     let play = async |entry: &Entry| play(arena, entry.contender, &entry.workload).await;
-    let standings = Standings::contest(entries, arena.rounds(1, 1), play).await;
-    standings.report(report);
+    let comparison = Comparison::run(entries, arena.rounds(1, 1), play).await;
+    comparison.report(report);
     for (receivers, queues) in CROWDS {
         for &contender in &own {
             let title = title(receivers, queues);
-            let figure = |figure| standings.rounds(&title, contender, figure).median();
+            let figure = |figure| comparison.rounds(&title, contender, figure).median();
             let who = if contender == HTTP { "http" } else { "library" };
             report.target(&format!("{title}, {who}: statements"), Goal::AtMost(0.0), figure("statements"));
             if contender == HTTP && receivers == MOST {

@@ -5,8 +5,8 @@ use traffic::{Latency, Outcome, Queue, Workload};
 use super::arena::{Arena, Played, new_name};
 use super::contender::{Entry, HTTP, HTTP_TWO, LIBRARY};
 use crate::Result;
+use crate::comparison::{Comparison, Line, Named as _};
 use crate::report::{Goal, Report};
-use crate::standings::{Line, Named as _, Standings};
 
 /// The name of this workload.
 pub(super) const NAME: &str = "latency";
@@ -15,29 +15,29 @@ const LOADED: &str = "latency, push to parked pop, under 50 % load";
 /// Between two messages, on average.
 const PAUSE_MS: u64 = 20;
 /// The load beside it.
-const LANES: usize = 100;
+const PARTITIONS: usize = 100;
 const BATCH: usize = 10;
 
-/// Measures everybody.
+/// Measures all contenders.
 pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
     let samples = arena.choose(200, 1_000);
     let mut entries = Vec::new();
     for (title, share) in [(IDLE, 0.0), (LOADED, 0.5)] {
         for contender in arena.with_peers(&[HTTP, HTTP_TWO, LIBRARY]) {
-            let beside = (share > 0.0).then(|| Queue::new(new_name(), LANES, BATCH));
+            let beside = (share > 0.0).then(|| Queue::new(new_name(), PARTITIONS, BATCH));
             let probe = Queue::probed(new_name(), 1);
             let workload = Workload::Latency(Latency { probe, samples, pause_ms: PAUSE_MS, beside, share });
             entries.push(Entry { title: title.into(), contender, workload });
         }
     }
     let play = async |entry: &Entry| figures(arena.play(entry.contender, &entry.workload).await?);
-    let standings = Standings::contest(entries, arena.rounds(1, 3), play).await;
-    standings.report(report);
+    let comparison = Comparison::run(entries, arena.rounds(1, 3), play).await;
+    comparison.report(report);
     for title in [IDLE, LOADED] {
         for own in arena.own(&[HTTP, HTTP_TWO]) {
             for (figure, goal) in [("p50_ms", 3.0), ("p99_ms", 10.0)] {
                 let name = format!("{title}, {}: {figure}", own.name());
-                report.target(&name, Goal::AtMost(goal), standings.rounds(title, own, figure).median());
+                report.target(&name, Goal::AtMost(goal), comparison.rounds(title, own, figure).median());
             }
         }
     }

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 /// How long a pop waits before it is asked again.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Messages of one push while lanes are made.
+/// Messages of one push while partitions are created.
 const MADE_AT_ONCE: usize = 1_000;
 
 /// The queues of a schema.
@@ -39,9 +39,9 @@ impl Library {
     }
 }
 
-/// The name of a lane.
-pub(super) fn lane(number: usize) -> String {
-    format!("lane-{number}")
+/// The name of a partition.
+pub(super) fn partition(number: usize) -> String {
+    format!("part-{number}")
 }
 
 /// The name of a group.
@@ -51,7 +51,7 @@ pub(super) fn group(number: usize) -> String {
 
 fn message(queue: &Queue, number: usize, note: &Note) -> Result<NewMessage> {
     Ok(NewMessage {
-        partition: Some(lane(number)),
+        partition: Some(partition(number)),
         // As clients in the field do: one of their own with every message.
         transaction_id: Some(Uuid::now_v7().to_string()),
         ..NewMessage::new(&queue.name, RawValue::from_string(note.json())?)
@@ -63,13 +63,13 @@ impl Broker for Library {
     type Receiver = Pops;
 
     async fn open(&self, queue: &Queue) -> Result<()> {
-        let lanes: Vec<usize> = (0..queue.lanes).collect();
-        for some in lanes.chunks(MADE_AT_ONCE) {
-            let made = some.iter().map(|lane| message(queue, *lane, &Note::now()));
+        let partitions: Vec<usize> = (0..queue.partitions).collect();
+        for some in partitions.chunks(MADE_AT_ONCE) {
+            let made = some.iter().map(|partition| message(queue, *partition, &Note::now()));
             self.queues.push(made.collect::<Result<_>>()?).await?;
         }
         for number in 0..queue.groups {
-            // What made the lanes is not for them.
+            // The messages that created the partitions are not for them.
             let subscription = reveille_queue::Subscription::New;
             let first = Pop { group: Some(group(number)), subscription, ..Pop::new(Source::queue(&queue.name)) };
             self.queues.pop(first, None).await?;
@@ -94,16 +94,18 @@ impl Broker for Library {
 }
 
 impl Sender for Pushes {
-    async fn send(&mut self, queue: &Queue, lane: usize, notes: &[Note]) -> Result<()> {
-        let messages = notes.iter().map(|note| message(queue, lane, note)).collect::<Result<_>>()?;
+    async fn send(&mut self, queue: &Queue, partition: usize, notes: &[Note]) -> Result<()> {
+        let messages = notes.iter().map(|note| message(queue, partition, note)).collect::<Result<_>>()?;
         self.queues.push(messages).await?;
         Ok(())
     }
 
     async fn scatter(&mut self, to: &[(Queue, usize)]) -> Result<()> {
         for some in to.chunks(MADE_AT_ONCE) {
-            let messages =
-                some.iter().map(|(queue, lane)| message(queue, *lane, &Note::now())).collect::<Result<_>>()?;
+            let messages = some
+                .iter()
+                .map(|(queue, partition)| message(queue, *partition, &Note::now()))
+                .collect::<Result<_>>()?;
             self.queues.push(messages).await?;
         }
         Ok(())
@@ -131,7 +133,7 @@ impl Receiver for Pops {
     async fn end(&mut self) -> Result<()> {
         let acked = self.queues.ack(std::mem::take(&mut self.unended)).await?;
         match acked.into_iter().find_map(|acked| acked.outcome.err()) {
-            Some(refusal) => Err(refusal.into()),
+            Some(error) => Err(error.into()),
             None => Ok(()),
         }
     }

@@ -1,9 +1,9 @@
 //! The message queue: how fast, at what price, and against RabbitMQ and PGMQ.
 //!
-//! Everybody is measured alike: each round is a process of its own with as many connections as anybody's, warmed up, told
-//! when to begin, and observed from outside. The workloads are those of the `traffic` crate; the peers, which build on
-//! another sqlx, are a program of their own with the same manners. Ours takes part twice: `reveille serve` over HTTP, and the
-//! library within the process that uses it.
+//! All contenders are measured alike: each round is a process of its own with the same number of connections, warmed
+//! up, started by a command, and observed from outside. The workloads are those of the `traffic` crate; the peers,
+//! which need another sqlx, are a program of their own with the same protocol. Ours takes part twice: `reveille serve`
+//! over HTTP, and the library within the process that uses it.
 
 mod arena;
 mod contender;
@@ -35,12 +35,12 @@ use crate::{Result, Run};
 const QUICK: &str = "quick: one round of 3 s; no 10 000 partitions, five groups at batch 10 only; 200 samples of latency; \
                      5 s of waiting; no old transaction";
 
-/// What can be told about a run.
+/// The options of a run.
 #[derive(Args, Clone)]
 pub(crate) struct QueueRun {
     #[command(flatten)]
     pub(crate) run: Run,
-    /// How often everybody takes a turn, in every workload.
+    /// The number of rounds of every workload.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     rounds: Option<u16>,
     /// Of ours only the library, without the server.

@@ -5,15 +5,15 @@ use traffic::{Outcome, Parked, Queue, Workload};
 use super::arena::{Arena, Played, new_name};
 use super::contender::{Entry, HTTP, LIBRARY};
 use crate::Result;
+use crate::comparison::{Comparison, Line, Named as _};
 use crate::report::{Goal, Report};
-use crate::standings::{Line, Named as _, Standings};
 
 /// The name of this workload.
 pub(super) const NAME: &str = "statements per message, 100 parked clients";
 const CLIENTS: usize = 100;
 /// Between two messages, on average.
 const PAUSE_MS: u64 = 20;
-/// A push, a look and an ack.
+/// A push, a poll and an ack.
 const FEWEST: f64 = 3.0;
 
 /// Counts ours.
@@ -27,12 +27,12 @@ pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
     };
     let entries = own.iter().copied().map(entry).collect();
     let play = async |entry: &Entry| figures(arena.play(entry.contender, &entry.workload).await?);
-    let standings = Standings::contest(entries, arena.rounds(1, 1), play).await;
-    standings.report(report);
+    let comparison = Comparison::run(entries, arena.rounds(1, 1), play).await;
+    comparison.report(report);
     for contender in own {
-        let statements = standings.rounds(NAME, contender, "statements_each").median();
+        let statements = comparison.rounds(NAME, contender, "statements_each").median();
         let name = format!("{NAME}, {}: push, look and ack", contender.name());
-        // Half a statement more, because now and then a look finds what another has taken.
+        // Half a statement more, because sometimes a poll finds a message that another has claimed.
         report.target(&name, Goal::AtMost(FEWEST + 0.5), statements);
     }
     Ok(())

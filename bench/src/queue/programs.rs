@@ -1,4 +1,5 @@
-//! The programs that take part, built when they are needed: our server, and the peers, which are a workspace of their own.
+//! The programs that take part, built when they are needed: our server, and the peers, which are a workspace of their
+//! own.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

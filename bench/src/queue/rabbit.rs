@@ -59,7 +59,7 @@ fn is_free(port: u16) -> bool {
     std::net::TcpListener::bind(("127.0.0.1", port)).is_ok()
 }
 
-/// Not without blocking: whoever is interrupted has no more time than this.
+/// Blocking: after an interrupt there is no more time than this.
 fn remove(folder: &Path) {
     let stopped = std::process::Command::new(script_path()).arg("stop").arg(folder).stdin(Stdio::null()).status();
     if let Err(error) = stopped.and_then(|_| std::fs::remove_dir_all(folder)) {

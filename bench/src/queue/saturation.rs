@@ -5,51 +5,52 @@ use traffic::{Outcome, Queue, Saturation, Workload};
 use super::arena::{Arena, Played, new_name};
 use super::contender::{Entry, HTTP, LIBRARY};
 use crate::Result;
+use crate::comparison::{Comparison, Line, Named as _};
 use crate::report::{Goal, Report};
-use crate::standings::{Line, Named as _, Standings};
 
 /// The name of this workload.
 pub(super) const NAME: &str = "saturation";
 const SENDERS: usize = 16;
 const BATCH: usize = 100;
-const LANES: [usize; 2] = [1, 100];
+const PARTITIONS: [usize; 2] = [1, 100];
 /// What consumers have to keep of their rate, whatever is pushed.
 const SHARE: f64 = 0.5;
-/// What consumers that leave no backlog receive of what is pushed. Both are read at slightly different moments.
+/// The share of pushed messages that consumers without a backlog receive. Both are read at slightly different times.
 const KEPT_UP: f64 = 0.95;
 
 /// Measures ours.
 pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
     let own = [HTTP, LIBRARY];
     let mut entries = Vec::new();
-    for lanes in LANES {
+    for partitions in PARTITIONS {
         for contender in arena.own(&own) {
-            let queue = Queue { senders: SENDERS, ..Queue::new(new_name(), lanes, BATCH) };
+            let queue = Queue { senders: SENDERS, ..Queue::new(new_name(), partitions, BATCH) };
             let workload = Workload::Saturation(Saturation { queue, seconds: arena.choose(3, 8) });
-            entries.push(Entry { title: title(lanes), contender, workload });
+            entries.push(Entry { title: title(partitions), contender, workload });
         }
     }
     let play = async |entry: &Entry| figures(arena.play(entry.contender, &entry.workload).await?);
-    let standings = Standings::contest(entries, arena.rounds(1, 3), play).await;
-    standings.report(report);
-    for lanes in LANES {
+    let comparison = Comparison::run(entries, arena.rounds(1, 3), play).await;
+    comparison.report(report);
+    for partitions in PARTITIONS {
         for contender in arena.own(&own) {
-            let median = |figure| standings.rounds(&title(lanes), contender, figure).median();
-            // Consumers that keep up leave no backlog, and so have no rate alone: then they must receive what is pushed.
+            let median = |figure| comparison.rounds(&title(partitions), contender, figure).median();
+            // Consumers that keep up leave no backlog, and so have no rate alone: then they must receive what is
+            // pushed.
             let (of, share, goal) = match median("share") {
                 share if share.is_finite() => ("the rate alone", share, SHARE),
                 _ => ("what was pushed", median("consumed_per_s") / median("pushed_per_s"), KEPT_UP),
             };
-            let name = format!("{}, {}: consumed, of {of}", title(lanes), contender.name());
+            let name = format!("{}, {}: consumed, of {of}", title(partitions), contender.name());
             report.target(&name, Goal::AtLeast(goal), share);
         }
     }
     Ok(())
 }
 
-fn title(lanes: usize) -> String {
-    let lanes = if lanes == 1 { "1 partition".to_owned() } else { format!("{lanes} partitions") };
-    format!("{NAME}, {SENDERS} senders, batch {BATCH}, {lanes}")
+fn title(partitions: usize) -> String {
+    let partitions = if partitions == 1 { "1 partition".to_owned() } else { format!("{partitions} partitions") };
+    format!("{NAME}, {SENDERS} senders, batch {BATCH}, {partitions}")
 }
 
 fn figures(Played { outcome, .. }: Played) -> Result<Line> {

@@ -6,7 +6,7 @@ use reveille_wake::Options;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
-use super::{LEASE, PATIENCE, settle, start_jobs};
+use super::{LEASE, PATIENCE, start_jobs, until_idle};
 use crate::Result;
 use crate::report::{Figures, Report};
 use crate::server::Server;
@@ -32,7 +32,7 @@ pub(crate) async fn run(server: &Server, report: &mut Report) -> Result<()> {
             job.map(drop).ok_or_else(|| "a waiter got nothing".into())
         });
     }
-    settle(&jobs, WAITERS, CALM).await?;
+    until_idle(&jobs, WAITERS, CALM).await?;
     let parked = parking.elapsed().saturating_sub(CALM);
     let (parking_statements, _) = server.since(&mark).await?;
     let holding = resident_kib().zip(held).map(|(now, then)| now.saturating_sub(then) as f64);
@@ -71,7 +71,7 @@ pub(crate) async fn run(server: &Server, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// What this process holds in memory; `None` where the system does not tell.
+/// What this process holds in memory; `None` if the system does not report it.
 fn resident_kib() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?.trim().trim_end_matches(" kB").parse().ok()

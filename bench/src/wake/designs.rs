@@ -1,7 +1,7 @@
 //! Three designs of waking side by side, with eight waiters of one queue.
 //!
-//! Competing (Reveille's): one wake-up, one poll for the whole group. Polling after every wake-up: the same, and then ten
-//! polls a second for a minute. Broadcast: one wake-up, one poll by every waiter.
+//! Competing (Reveille's): one wake-up, one poll for the whole group. Polling after every wake-up: the same, and then
+//! ten polls a second for a minute. Broadcast: one wake-up, one poll by every waiter.
 
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
@@ -12,7 +12,7 @@ use tokio::time::sleep;
 
 use super::latency::{CLAIMS_QUEUE, Claims};
 use super::second_process::Sender;
-use super::{latencies, settle, start_jobs};
+use super::{latencies, start_jobs, until_idle};
 use crate::report::{Figures, Report};
 use crate::server::Server;
 use crate::stats::{Latencies, turns};
@@ -22,7 +22,7 @@ use crate::{Result, Run};
 pub(super) const NAME: &str = "designs of waking";
 const WAITERS: usize = 8;
 /// Between two jobs, or two bursts: all waiters are back, and the channel is quiet.
-const PACE: Duration = Duration::from_millis(30);
+const INTERVAL: Duration = Duration::from_millis(30);
 /// Waiters without a poll for this long are idle.
 const CALM: Duration = Duration::from_millis(20);
 
@@ -68,20 +68,20 @@ pub(crate) async fn run(server: &Server, run: &Run, report: &mut Report) -> Resu
             let mut sender = Sender::start(server, &schema).await?;
             let mut claims = Claims::start(&jobs, WAITERS);
             for (shape, _) in SHAPES {
-                settle(&jobs, WAITERS, CALM).await?;
+                until_idle(&jobs, WAITERS, CALM).await?;
                 let (before, mark) = (jobs.claims.counts(), server.mark().await?);
                 let claimed = match shape {
                     Shape::Here => in_bursts(&jobs, &mut claims, items, 1).await?,
                     Shape::Bursts => in_bursts(&jobs, &mut claims, items, WAITERS).await?,
                     Shape::Elsewhere => {
                         let mut claimed = Latencies::default();
-                        for (id, sent) in sender.send(CLAIMS_QUEUE, items, PACE).await? {
+                        for (id, sent) in sender.send(CLAIMS_QUEUE, items, INTERVAL).await? {
                             claimed.push(claims.of(id).await?.duration_since(sent.committed).unwrap_or_default());
                         }
                         claimed
                     }
                 };
-                settle(&jobs, WAITERS, CALM).await?;
+                until_idle(&jobs, WAITERS, CALM).await?;
                 let counts = jobs.claims.counts();
                 let these = measured.entry((design, shape)).or_default();
                 these.claimed.extend(claimed);
@@ -121,7 +121,7 @@ pub(crate) async fn run(server: &Server, run: &Run, report: &mut Report) -> Resu
 async fn in_bursts(jobs: &super::jobs::Jobs, claims: &mut Claims, items: usize, at_once: usize) -> Result<Latencies> {
     let mut claimed = Latencies::default();
     for _ in 0..items / at_once {
-        sleep(PACE).await;
+        sleep(INTERVAL).await;
         let mut burst: JoinSet<reveille_wake::Result<(i64, SystemTime)>> = JoinSet::new();
         for _ in 0..at_once {
             let jobs = jobs.clone();

@@ -6,7 +6,7 @@ use reveille_wake::Options;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use super::{LEASE, settle, start_jobs};
+use super::{LEASE, start_jobs, until_idle};
 use crate::report::{Figures, Goal, Report};
 use crate::server::Server;
 use crate::{Result, Run};
@@ -33,7 +33,7 @@ pub(crate) async fn run(server: &Server, run: &Run, report: &mut Report) -> Resu
             }
         });
     }
-    settle(&jobs, WAITERS, CALM).await?;
+    until_idle(&jobs, WAITERS, CALM).await?;
     let (mark, polls) = (server.mark().await?, jobs.claims.counts().polls);
     tokio::select! {
         () = sleep(time) => {}

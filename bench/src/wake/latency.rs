@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::jobs::Jobs;
 use super::second_process::Sender;
-use super::{LEASE, PATIENCE, latencies, settle, start_jobs};
+use super::{LEASE, PATIENCE, latencies, start_jobs, until_idle};
 use crate::report::{Figures, Goal, Report};
 use crate::server::Server;
 use crate::stats::{Latencies, turns};
@@ -23,10 +23,10 @@ use crate::{Result, Run};
 pub(super) const ONE: &str = "commit to claimed, one process";
 pub(super) const TWO: &str = "commit to claimed, two processes";
 /// Between two jobs within one process: long enough for the waiter to be back.
-const PACE: Duration = Duration::from_millis(8);
+const INTERVAL: Duration = Duration::from_millis(8);
 /// Between two jobs from a quiet sender: 33 a second, which notifies in the transaction (busy begins at 50).
 const QUIET: Duration = Duration::from_millis(30);
-/// Between two jobs from a busy sender: 125 a second, which rings after the commit.
+/// Between two jobs from a busy sender: 125 a second, which notifies after the commit.
 const BUSY: Duration = Duration::from_millis(8);
 /// Connections of each process, as many as by default.
 const CONNECTIONS: u32 = 10;
@@ -40,10 +40,10 @@ pub(crate) async fn within_one_process(server: &Server, run: &Run, report: &mut 
     let mut bound = ByHand::new(server, &schema).await?;
     let mut claims = Claims::start(&jobs, 1);
     let (mut whole, mut claimed, mut alone) = (Latencies::default(), Latencies::default(), Latencies::default());
-    settle(&jobs, 1, PACE).await?;
+    until_idle(&jobs, 1, INTERVAL).await?;
     let before = jobs.claims.counts();
     for _ in 0..samples {
-        sleep(PACE).await;
+        sleep(INTERVAL).await;
         let submitted = SystemTime::now();
         let id = jobs.enqueue(QUEUE, "job", Duration::ZERO).await?;
         let committed = SystemTime::now();
@@ -53,9 +53,9 @@ pub(crate) async fn within_one_process(server: &Server, run: &Run, report: &mut 
     }
     let counts = jobs.claims.counts();
     drop(claims);
-    settle(&jobs, 0, PACE).await?;
+    until_idle(&jobs, 0, INTERVAL).await?;
     for _ in 0..samples / 5 {
-        sleep(PACE).await;
+        sleep(INTERVAL).await;
         jobs.enqueue(QUEUE, "job", Duration::ZERO).await?;
         let asked = Instant::now();
         bound.claim().await?;
@@ -94,11 +94,11 @@ pub(crate) async fn across_processes(server: &Server, run: &Run, report: &mut Re
     }
     let mut results: HashMap<&str, (Latencies, Latencies, u64)> = HashMap::new();
     for round in 0..rounds {
-        for (receiver, name, count, pace) in turns(&systems, round) {
+        for (receiver, name, count, interval) in turns(&systems, round) {
             let before = jobs.claims.counts().polls;
             let (claimed, whole) = match receiver {
-                Receiver::ByHand => by_hand(server, &schema, &mut sender, count, pace).await?,
-                Receiver::Quiet | Receiver::Busy => by_wake(&jobs, &mut sender, count, pace).await?,
+                Receiver::ByHand => by_hand(server, &schema, &mut sender, count, interval).await?,
+                Receiver::Quiet | Receiver::Busy => by_wake(&jobs, &mut sender, count, interval).await?,
             };
             let result = results.entry(name).or_default();
             result.0.extend(claimed);
@@ -123,10 +123,10 @@ pub(crate) async fn across_processes(server: &Server, run: &Run, report: &mut Re
     Ok(())
 }
 
-async fn by_wake(jobs: &Jobs, sender: &mut Sender, count: usize, pace: Duration) -> Result<(Latencies, Latencies)> {
+async fn by_wake(jobs: &Jobs, sender: &mut Sender, count: usize, interval: Duration) -> Result<(Latencies, Latencies)> {
     let mut claims = Claims::start(jobs, 1);
-    settle(jobs, 1, PACE).await?;
-    let sent = sender.send(QUEUE, count, pace).await?;
+    until_idle(jobs, 1, INTERVAL).await?;
+    let sent = sender.send(QUEUE, count, interval).await?;
     let (mut claimed, mut whole) = (Latencies::default(), Latencies::default());
     for (id, sent) in sent {
         let at = claims.of(id).await?;
@@ -134,7 +134,7 @@ async fn by_wake(jobs: &Jobs, sender: &mut Sender, count: usize, pace: Duration)
         whole.push(since(sent.submitted, at));
     }
     drop(claims);
-    settle(jobs, 0, PACE).await?;
+    until_idle(jobs, 0, INTERVAL).await?;
     Ok((claimed, whole))
 }
 
@@ -143,7 +143,7 @@ async fn by_hand(
     schema: &Schema,
     sender: &mut Sender,
     count: usize,
-    pace: Duration,
+    interval: Duration,
 ) -> Result<(Latencies, Latencies)> {
     let mut claimer = ByHand::new(server, schema).await?;
     let mut listener = PgListener::connect(server.url()).await?;
@@ -158,7 +158,7 @@ async fn by_hand(
         }
         Ok::<_, sqlx::Error>(claimed)
     });
-    let sent = sender.send(QUEUE, count, pace).await?;
+    let sent = sender.send(QUEUE, count, interval).await?;
     let at = timeout(PATIENCE, claiming).await.map_err(|_| "jobs claimed by hand went missing")???;
     let (mut claimed, mut whole) = (Latencies::default(), Latencies::default());
     for (id, sent) in sent {
@@ -169,7 +169,7 @@ async fn by_hand(
     Ok((claimed, whole))
 }
 
-/// A claim may arrive before its sender has heard of the commit: that counts as no time at all.
+/// A claim may arrive before its sender has the response to the commit: that counts as no time at all.
 fn since(from: SystemTime, to: SystemTime) -> Duration {
     to.duration_since(from).unwrap_or_default()
 }
@@ -193,16 +193,16 @@ impl ByHand {
     }
 }
 
-/// Waiters that claim and finish jobs, and tell when they had them. They end when this is dropped.
+/// Waiters that claim and finish jobs, and report when they got them. They end when this is dropped.
 pub(super) struct Claims {
-    told: mpsc::UnboundedReceiver<(i64, SystemTime)>,
+    claimed: mpsc::UnboundedReceiver<(i64, SystemTime)>,
     early: HashMap<i64, SystemTime>,
     _waiters: JoinSet<()>,
 }
 
 impl Claims {
     pub(super) fn start(jobs: &Jobs, waiters: usize) -> Claims {
-        let (tell, told) = mpsc::unbounded_channel();
+        let (tell, claimed) = mpsc::unbounded_channel();
         let mut tasks = JoinSet::new();
         for _ in 0..waiters {
             let (jobs, tell) = (jobs.clone(), tell.clone());
@@ -215,7 +215,7 @@ impl Claims {
                 }
             });
         }
-        Claims { told, early: HashMap::new(), _waiters: tasks }
+        Claims { claimed, early: HashMap::new(), _waiters: tasks }
     }
 
     /// When a job was claimed.
@@ -224,8 +224,8 @@ impl Claims {
             if let Some(at) = self.early.remove(&id) {
                 return Ok(at);
             }
-            let told = timeout(PATIENCE, self.told.recv()).await.ok().flatten();
-            let (id, at) = told.ok_or("a job was not claimed in time")?;
+            let claim = timeout(PATIENCE, self.claimed.recv()).await.ok().flatten();
+            let (id, at) = claim.ok_or("a job was not claimed in time")?;
             self.early.insert(id, at);
         }
     }

@@ -78,7 +78,7 @@ fn latencies(figures: Figures, claimed: &Latencies) -> Figures {
         .count("samples", claimed.len())
 }
 
-/// The job queue on a schema of its own, once it hears notifications.
+/// The job queue on a schema of its own, once it receives notifications.
 async fn start_jobs(server: &Server, connections: u32, schema: &reveille_pg::Schema, options: Options) -> Result<Jobs> {
     let jobs = Jobs::start(&server.database(connections).await?, schema, options).await?;
     let give_up = Instant::now() + PATIENCE;
@@ -92,7 +92,7 @@ async fn start_jobs(server: &Server, connections: u32, schema: &reveille_pg::Sch
 }
 
 /// Waits until there are so many waiters and no poll has been made for `calm`.
-async fn settle(jobs: &Jobs, waiters: usize, calm: Duration) -> Result<()> {
+async fn until_idle(jobs: &Jobs, waiters: usize, calm: Duration) -> Result<()> {
     let give_up = Instant::now() + PATIENCE + calm;
     let (mut polls, mut since) = (jobs.claims.counts().polls, Instant::now());
     loop {

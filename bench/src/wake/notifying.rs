@@ -1,8 +1,8 @@
 //! The cost of notifications for writers.
 //!
-//! A number of writers, each with one write in progress, and one commit per write except for grouped batches. All systems
-//! write with the same statement; they differ in whether and how they notify, and in the sender: the writer itself on a
-//! connection of its own, or the engine. A second process listens all the time.
+//! A number of writers, each with one write in progress, and one commit per write except for grouped batches. All
+//! systems write with the same statement; they differ in whether and how they notify, and in the sender: the writer
+//! itself on a connection of its own, or the engine. A second process listens all the time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -86,18 +86,18 @@ pub(crate) async fn run(server: &Server, run: &Run, report: &mut Report) -> Resu
     for writers in points.iter().copied() {
         let crew = Crew::new(server, &schema, &jobs.wake, &channel, writers).await?;
         let mut measured: Vec<Measured> = systems.iter().map(|_| Measured::default()).collect();
-        let places: Vec<usize> = (0..systems.len()).collect();
+        let slots: Vec<usize> = (0..systems.len()).collect();
         for round in 0..rounds {
-            for place in turns(&places, round) {
+            for index in turns(&slots, round) {
                 let mark = server.mark().await?;
-                let (writes, took) = crew.write(systems[place], time).await?;
+                let (writes, took) = crew.write(systems[index], time).await?;
                 let (statements, wal) = server.since(&mark).await?;
-                measured[place].rate.push(writes / took.as_secs_f64());
-                measured[place].statements.push(statements.map_or(f64::NAN, |count| count / writes));
-                measured[place].wal.push(wal / writes);
+                measured[index].rate.push(writes / took.as_secs_f64());
+                measured[index].statements.push(statements.map_or(f64::NAN, |count| count / writes));
+                measured[index].wal.push(wal / writes);
             }
         }
-        let rate_of = |system| systems.iter().position(|s| *s == system).map(|place| measured[place].rate.clone());
+        let rate_of = |system| systems.iter().position(|s| *s == system).map(|index| measured[index].rate.clone());
         let silent = rate_of(System::Silent).unwrap_or_default();
         for (system, these) in systems.iter().zip(&measured) {
             let share = these.rate.over(&silent);
@@ -159,7 +159,7 @@ impl Crew {
         })
     }
 
-    /// Everybody writes for `time`; how many writes there were, and how long it took until the last was done.
+    /// All writers write for `time`; returns the number of writes, and the time until the last one was done.
     async fn write(&self, system: System, time: Duration) -> Result<(f64, Duration)> {
         let done = Arc::new(AtomicU64::new(0));
         let began = Instant::now();

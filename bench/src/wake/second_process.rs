@@ -1,6 +1,7 @@
 //! A process that adds jobs for another to claim, and the handle by which the first commands it.
 //!
-//! Both run on one machine and read one clock, so a job's commit here and its claim there can be told apart by the wall clock.
+//! Both run on one machine and read one clock, so a job's commit here and its claim there can be compared by the wall
+//! clock.
 //! When a job was committed cannot be in the job; so the sender keeps a list and hands it over when all are sent, which
 //! also keeps its printing out of what is measured.
 
@@ -46,7 +47,7 @@ impl Sender {
     pub(crate) async fn start(server: &Server, schema: &Schema) -> Result<Sender> {
         let mut process = Command::new(std::env::current_exe()?)
             .args(["wake-sender", "--schema", schema.name()])
-            // Not an argument: those can be read by everybody on the machine.
+            // Not an argument: all users of the machine can read those.
             .env("DATABASE_URL", server.url())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -59,12 +60,12 @@ impl Sender {
         Ok(sender)
     }
 
-    /// Has it add `count` jobs, one every `pace`, and answers when each was sent, by id.
-    pub(crate) async fn send(&mut self, queue: &str, count: usize, pace: Duration) -> Result<HashMap<i64, Sent>> {
-        self.orders.write_all(format!("{count} {} {queue}\n", pace.as_micros()).as_bytes()).await?;
+    /// Has it add `count` jobs, one every `interval`, and answers when each was sent, by id.
+    pub(crate) async fn send(&mut self, queue: &str, count: usize, interval: Duration) -> Result<HashMap<i64, Sent>> {
+        self.orders.write_all(format!("{count} {} {queue}\n", interval.as_micros()).as_bytes()).await?;
         let mut sent = HashMap::new();
         for _ in 0..count {
-            let answer = self.answer(PATIENCE + pace * u32::try_from(count)?).await?;
+            let answer = self.answer(PATIENCE + interval * u32::try_from(count)?).await?;
             let fields: Vec<u64> = answer.split(' ').map(str::parse).collect::<std::result::Result<_, _>>()?;
             let [id, submitted, committed] = fields[..] else { return Err("the second process talks nonsense".into()) };
             let at = |nanos| SystemTime::UNIX_EPOCH + Duration::from_nanos(nanos);
@@ -90,12 +91,12 @@ pub(crate) async fn run(arguments: SenderArguments) -> Result<()> {
     let mut orders: Lines<BufReader<Stdin>> = BufReader::new(tokio::io::stdin()).lines();
     while let Some(order) = orders.next_line().await? {
         let fields: Vec<&str> = order.splitn(3, ' ').collect();
-        let [count, pace, queue] = fields[..] else { return Err("an order is: count, microseconds, queue".into()) };
-        let mut pace = interval(Duration::from_micros(pace.parse()?));
-        pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let [count, micros, queue] = fields[..] else { return Err("an order is: count, microseconds, queue".into()) };
+        let mut ticks = interval(Duration::from_micros(micros.parse()?));
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut sent = Vec::new();
         for _ in 0..count.parse::<usize>()? {
-            pace.tick().await;
+            ticks.tick().await;
             let submitted = SystemTime::now();
             let id = jobs.enqueue(queue, "job", Duration::ZERO).await?;
             sent.push((id, submitted, SystemTime::now()));

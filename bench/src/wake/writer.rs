@@ -22,15 +22,15 @@ const STATEMENT: &str = ".enqueue(";
 pub(crate) async fn run(server: &Server, run: &Run, report: &mut Report) -> Result<()> {
     let (rounds, time) = if run.quick { (2, 500) } else { (5, 2_000) };
     let jobs = start_jobs(server, 10, &server.new_schema()?, Options::default()).await?;
-    let places: Vec<usize> = (0..SUBMITTERS.len()).collect();
-    let mut measured: Vec<(Rounds, Rounds, Rounds)> = places.iter().map(|_| Default::default()).collect();
+    let slots: Vec<usize> = (0..SUBMITTERS.len()).collect();
+    let mut measured: Vec<(Rounds, Rounds, Rounds)> = slots.iter().map(|_| Default::default()).collect();
     for round in 0..rounds {
-        for place in turns(&places, round) {
+        for index in turns(&slots, round) {
             let (mark, writer) = (server.mark().await?, server.statements(STATEMENT).await?);
             let began = Instant::now();
             let until = began + Duration::from_millis(time);
             let mut submitters: JoinSet<reveille_wake::Result<usize>> = JoinSet::new();
-            for _ in 0..SUBMITTERS[place] {
+            for _ in 0..SUBMITTERS[index] {
                 let jobs = jobs.clone();
                 submitters.spawn(async move {
                     let mut count = 0;
@@ -46,7 +46,7 @@ pub(crate) async fn run(server: &Server, run: &Run, report: &mut Report) -> Resu
                 enqueued += ended??;
             }
             let enqueued = enqueued as f64;
-            let (rate, writes, wal) = &mut measured[place];
+            let (rate, writes, wal) = &mut measured[index];
             rate.push(enqueued / began.elapsed().as_secs_f64());
             wal.push(server.since(&mark).await?.1 / enqueued);
             let flown = server.statements(STATEMENT).await?.zip(writer).map(|(now, then)| (now - then) as f64);

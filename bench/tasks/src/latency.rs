@@ -1,16 +1,16 @@
-//! How long a task takes when nothing else is under way.
+//! The latency of a single task.
 
 use std::time::Instant;
 
 use traffic::Latencies;
 
-use crate::{Board, Engine, Outcome, Result};
+use crate::{Engine, Outcome, Progress, Result};
 
-/// One after the other: until whoever submitted it can know that it is done, and until its last step has run.
-pub(crate) async fn measure(engine: &impl Engine, board: &Board, samples: usize) -> Result<Outcome> {
+/// One after the other: until the submitter knows the end, and until the last step has run.
+pub(crate) async fn measure(engine: &impl Engine, progress: &Progress, samples: usize) -> Result<Outcome> {
     let (mut done, mut ran) = (Vec::with_capacity(samples), Vec::with_capacity(samples));
     for _ in 0..samples {
-        let tasks = board.tasks() + 1;
+        let tasks = progress.tasks() + 1;
         let begun = Instant::now();
         let is_done = async {
             let ticket = engine.submit().await?;
@@ -18,7 +18,7 @@ pub(crate) async fn measure(engine: &impl Engine, board: &Board, samples: usize)
             Result::Ok(begun.elapsed())
         };
         let has_run = async {
-            board.reach(tasks).await?;
+            progress.reach(tasks).await?;
             Result::Ok(begun.elapsed())
         };
         let (is_done, has_run) = tokio::try_join!(is_done, has_run)?;

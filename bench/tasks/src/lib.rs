@@ -1,14 +1,14 @@
 //! What task engines are measured with: the same code for ours in process, ours over HTTP, and the peers.
 //!
-//! A comparison is worth something only if everything but the engine is the same: which steps a task has, how many tasks are
-//! under way, when they are counted. That is here once, and whoever measures hands in an [`Engine`]. A program that plays
+//! A comparison is useful only if everything but the engine is the same: the steps of a task, the number of concurrent
+//! tasks, when they are counted. That is defined here once, and the caller provides an [`Engine`]. A program that plays
 //! a round is commanded as those of the `traffic` crate are: see [`play`].
 //!
-//! A workload is data ([`Workload`]), and what came out are figures by name ([`Outcome`]): both travel as JSON, also to a
-//! peer that is not written in Rust.
+//! A workload is data ([`Workload`]), and what came out are figures by name ([`Outcome`]): both travel as JSON, also to
+//! a peer that is not written in Rust.
 
-mod board;
 mod latency;
+mod progress;
 mod rate;
 mod round;
 mod shape;
@@ -18,7 +18,7 @@ use std::future::Future;
 
 use serde::{Deserialize, Serialize};
 
-pub use board::Board;
+pub use progress::Progress;
 pub use round::{Round, command, play};
 pub use shape::{Shape, Step};
 pub use traffic::{Failure, Latencies, READY, Result};
@@ -30,8 +30,8 @@ pub struct Workload {
     pub shape: Shape,
     /// Workers,
     pub workers: usize,
-    /// and steps that each may have at a time.
-    pub places: usize,
+    /// and steps that each may run at a time.
+    pub slots: usize,
     /// How.
     pub measure: Measure,
 }
@@ -40,14 +40,14 @@ pub struct Workload {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
-    /// As many tasks as go through, with so many under way, for so many seconds.
+    /// Throughput with a number of concurrent tasks, for some seconds.
     Rate {
-        /// Tasks under way.
-        in_flight: usize,
+        /// Concurrent tasks.
+        concurrent: usize,
         /// Seconds.
         seconds: usize,
     },
-    /// One task after the other, so many, from the call that submits it until its submitter knows that it is done.
+    /// One task after the other, from the call that submits it until its submitter knows its end.
     Latency {
         /// Tasks.
         samples: usize,
@@ -88,7 +88,7 @@ impl Outcome {
     }
 }
 
-/// A task engine whose workers run, and tell the [`Board`] of every step.
+/// A task engine whose workers run, and report every step to the [`Progress`].
 pub trait Engine: Clone + Send + Sync + 'static {
     /// A task that was submitted.
     type Ticket: Send;
@@ -96,7 +96,7 @@ pub trait Engine: Clone + Send + Sync + 'static {
     /// Submits a task; returns when it is stored.
     fn submit(&self) -> impl Future<Output = Result<Self::Ticket>> + Send;
 
-    /// Returns when whoever submitted it can know that it is done.
+    /// Returns when the submitter can know its end.
     fn done(&self, ticket: Self::Ticket) -> impl Future<Output = Result<()>> + Send;
 }
 
@@ -107,9 +107,8 @@ mod tests {
     /// A program in another language reads the workload: its form is fixed.
     #[test]
     fn a_workload_has_a_fixed_form() -> Result<()> {
-        let workload =
-            Workload { shape: Shape::Chain, workers: 4, places: 2, measure: Measure::Latency { samples: 9 } };
-        let text = r#"{"shape":"chain","workers":4,"places":2,"measure":{"latency":{"samples":9}}}"#;
+        let workload = Workload { shape: Shape::Chain, workers: 4, slots: 2, measure: Measure::Latency { samples: 9 } };
+        let text = r#"{"shape":"chain","workers":4,"slots":2,"measure":{"latency":{"samples":9}}}"#;
         assert_eq!(serde_json::to_string(&workload)?, text);
         assert_eq!(serde_json::from_str::<Workload>(text)?, workload);
         Ok(())

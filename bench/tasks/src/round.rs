@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
-use crate::{Board, Engine, Measure, Outcome, READY, Result, Workload, latency, rate};
+use crate::{Engine, Measure, Outcome, Progress, READY, Result, Workload, latency, rate};
 
 /// Steps before the first that is measured, and one task at least: connections are opened, statements prepared.
 const WARM_UP: usize = 40;
@@ -18,35 +18,37 @@ pub trait Round {
 struct Shared<E> {
     workload: Workload,
     engine: E,
-    board: Arc<Board>,
+    progress: Arc<Progress>,
 }
 
 impl<E: Engine> Round for Shared<E> {
     async fn measure(&mut self) -> Result<Outcome> {
         match self.workload.measure {
-            Measure::Rate { in_flight, seconds } => rate::measure(&self.engine, &self.board, in_flight, seconds).await,
-            Measure::Latency { samples } => latency::measure(&self.engine, &self.board, samples).await,
+            Measure::Rate { concurrent, seconds } => {
+                rate::measure(&self.engine, &self.progress, concurrent, seconds).await
+            }
+            Measure::Latency { samples } => latency::measure(&self.engine, &self.progress, samples).await,
         }
     }
 }
 
-/// Plays a round of an engine whose workers tell the board: see [`command`].
+/// Plays a round of an engine whose workers report progress: see [`command`].
 ///
 /// # Errors
 /// Nothing could be measured.
 pub async fn play(
     workload: Workload,
     engine: impl Engine,
-    board: Arc<Board>,
+    progress: Arc<Progress>,
     orders: impl AsyncBufRead + Unpin,
     says: impl AsyncWrite + Unpin,
 ) -> Result<()> {
-    latency::measure(&engine, &board, (WARM_UP / workload.shape.size()).max(1)).await?;
-    command(Shared { workload, engine, board }, orders, says).await
+    latency::measure(&engine, &progress, (WARM_UP / workload.shape.size()).max(1)).await?;
+    command(Shared { workload, engine, progress }, orders, says).await
 }
 
-/// Says [`READY`], and after every line of `orders` measures and says the [`Outcome`] as one line of JSON. When the orders end,
-/// so does the round.
+/// Says [`READY`], and after every line of `orders` measures and says the [`Outcome`] as one line of JSON. When the
+/// orders end, so does the round.
 ///
 /// # Errors
 /// Nothing could be measured.

@@ -89,8 +89,8 @@ impl Shape {
 mod tests {
     use super::*;
 
-    /// Figures per step divide by the size: it is the number of steps. And who counts tasks counts the last steps: nothing
-    /// waits for the last, and all the others are waited for.
+    /// Figures per step divide by the size: it is the number of steps. And who counts tasks counts the last steps:
+    /// nothing waits for the last, and all the others are waited for.
     #[test]
     fn a_shape_has_its_size_and_one_last_step() {
         for shape in [Shape::Single, Shape::Chain, Shape::Diamond, Shape::Dag, Shape::Tree, Shape::Wide(5)] {

@@ -8,10 +8,10 @@ use crate::{Note, Result};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Queue {
-    /// Its name: a letter, then letters, digits and underlines. Nobody has used it before.
+    /// Its name: a letter, then letters, digits and underlines. It is new.
     pub name: String,
-    /// How many lanes it has, each in order of its own.
-    pub lanes: usize,
+    /// How many partitions it has, each with its own order.
+    pub partitions: usize,
     /// How many messages are sent, received and ended together.
     pub batch: usize,
     /// How many groups receive everything.
@@ -24,8 +24,8 @@ pub struct Queue {
 
 impl Queue {
     /// Four connections that send, and four that receive for one group.
-    pub fn new(name: impl Into<String>, lanes: usize, batch: usize) -> Queue {
-        Queue { name: name.into(), lanes, batch, groups: 1, senders: 4, receivers: 4 }
+    pub fn new(name: impl Into<String>, partitions: usize, batch: usize) -> Queue {
+        Queue { name: name.into(), partitions, batch, groups: 1, senders: 4, receivers: 4 }
     }
 
     /// With so many groups, for each of which one connection receives.
@@ -35,30 +35,30 @@ impl Queue {
 
     /// One connection that sends single messages, and so many that receive.
     pub fn probed(name: impl Into<String>, receivers: usize) -> Queue {
-        Queue { name: name.into(), lanes: 1, batch: 1, groups: 1, senders: 1, receivers }
+        Queue { name: name.into(), partitions: 1, batch: 1, groups: 1, senders: 1, receivers }
     }
 
-    /// Into how many queues of their own a system without lanes divides them: one each for who receives for a group. So all
-    /// of them have something to do, and what is of one lane stays in order.
+    /// The number of queues of a system without partitions: one for each receiver of a group. So all of them have
+    /// messages, and the messages of a partition stay in order.
     pub fn shards(&self) -> usize {
-        if self.lanes == 1 { 1 } else { self.receivers }
+        if self.partitions == 1 { 1 } else { self.receivers }
     }
 }
 
 /// A system.
 pub trait Broker: Clone + Send + Sync + 'static {
-    /// Who sends to it.
+    /// Its sender.
     type Sender: Sender;
-    /// Who receives from it.
+    /// Its receiver.
     type Receiver: Receiver;
 
-    /// Makes a queue with its lanes and groups, and nothing in it.
+    /// Creates an empty queue with its partitions and groups.
     fn open(&self, queue: &Queue) -> impl Future<Output = Result<()>> + Send;
 
     /// A connection that sends in batches of the size that this queue has.
     fn sender(&self, queue: &Queue) -> impl Future<Output = Result<Self::Sender>> + Send;
 
-    /// A connection that receives from a queue for a group; `number` tells those of one group apart.
+    /// A connection that receives from a queue for a group; `number` distinguishes those of one group.
     fn receiver(
         &self,
         queue: &Queue,
@@ -72,14 +72,14 @@ pub trait Broker: Clone + Send + Sync + 'static {
 
 /// A connection that sends.
 pub trait Sender: Send + 'static {
-    /// Sends a batch to a lane. Returns when it is safe, or when no more than a batch is not.
-    fn send(&mut self, queue: &Queue, lane: usize, notes: &[Note]) -> impl Future<Output = Result<()>> + Send;
+    /// Sends a batch to a partition. Returns when it is stored, or when no more than a batch is not.
+    fn send(&mut self, queue: &Queue, partition: usize, notes: &[Note]) -> impl Future<Output = Result<()>> + Send;
 
-    /// Sends a message to each of these lanes, together if it can.
+    /// Sends a message to each of these partitions, together if possible.
     fn scatter(&mut self, to: &[(Queue, usize)]) -> impl Future<Output = Result<()>> + Send {
         async move {
-            for (queue, lane) in to {
-                self.send(queue, *lane, &[Note::now()]).await?;
+            for (queue, partition) in to {
+                self.send(queue, *partition, &[Note::now()]).await?;
             }
             Ok(())
         }
@@ -88,7 +88,7 @@ pub trait Sender: Send + 'static {
 
 /// A connection that receives.
 pub trait Receiver: Send + 'static {
-    /// Receives up to a batch as soon as there is something. Nothing: it has waited for long enough to be asked again.
+    /// Receives up to a batch as soon as there is a message. Empty if the wait has ended.
     fn receive(&mut self) -> impl Future<Output = Result<Vec<Note>>> + Send;
 
     /// Ends what it has received.

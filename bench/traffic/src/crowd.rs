@@ -13,7 +13,7 @@ use crate::{Broker, Queue, Receiver, Result, Sender};
 const SERVED_WITHIN: Duration = Duration::from_secs(120);
 /// Receivers that connect at the same time.
 const AT_ONCE: usize = 100;
-/// Connections that send, as many as anybody has.
+/// The most connections that send.
 const SENDERS: usize = 4;
 /// Until those who connected last wait as well.
 const PARKS_WITHIN: Duration = Duration::from_secs(3);
@@ -50,8 +50,8 @@ pub(crate) struct Prepared<S> {
 impl Crowd {
     fn queue(&self, number: usize) -> Queue {
         let name = if self.queues == 1 { self.name.clone() } else { format!("{}_{number}", self.name) };
-        // A lane each, so that all can be served at the same time.
-        Queue { lanes: self.receivers / self.queues, ..Queue::probed(name, 1) }
+        // A partition each, so that all can be served at the same time.
+        Queue { partitions: self.receivers / self.queues, ..Queue::probed(name, 1) }
     }
 
     pub(crate) async fn prepare<B: Broker>(&self, broker: &B) -> Result<Prepared<B::Sender>> {
@@ -95,11 +95,11 @@ impl Crowd {
     }
 
     async fn serve<S: Sender>(&self, prepared: &mut Prepared<S>) -> Result<()> {
-        let everybody: Vec<(Queue, usize)> =
+        let all: Vec<(Queue, usize)> =
             (0..self.receivers).map(|number| (self.queue(number % self.queues), number / self.queues)).collect();
         let mut sending = JoinSet::new();
-        let share = everybody.len().div_ceil(prepared.senders.len().max(1));
-        for (mut sender, mine) in std::mem::take(&mut prepared.senders).into_iter().zip(everybody.chunks(share)) {
+        let share = all.len().div_ceil(prepared.senders.len().max(1));
+        for (mut sender, mine) in std::mem::take(&mut prepared.senders).into_iter().zip(all.chunks(share)) {
             let mine = mine.to_vec();
             sending.spawn(async move { sender.scatter(&mine).await });
         }
@@ -120,7 +120,7 @@ impl Crowd {
 async fn once(mut receiver: impl Receiver, tell: mpsc::UnboundedSender<()>) -> Result<()> {
     while receiver.receive().await?.is_empty() {}
     receiver.end().await?;
-    // Nobody listens any more: the round ends.
+    // The receiver is gone: the round ends.
     let _ = tell.send(());
     // Its connection stays, as that of a client that asks again would.
     std::future::pending().await

@@ -1,11 +1,11 @@
-//! How long anything waits, over many lanes, below saturation.
+//! The waiting time of messages in many partitions, below saturation.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::latency::loaded;
-use crate::load::{Load, Pace};
+use crate::load::{Load, Rate};
 use crate::{Broker, Latencies, Queue, Result};
 
 /// A load that is a share of what goes through.
@@ -45,9 +45,9 @@ impl Dwell {
 
     pub(crate) async fn measure(&self, Prepared { load, rate }: &mut Prepared) -> Result<DwellOutcome> {
         load.keep_latencies();
-        load.set(Pace::PerSecond(*rate));
+        load.set(Rate::PerSecond(*rate));
         let per_second = load.watch(Duration::from_secs(self.seconds)).await?;
-        let missing = load.settle().await?;
+        let missing = load.drain().await?;
         Ok(DwellOutcome { latencies: Latencies::of(load.latencies()), per_second, missing })
     }
 }

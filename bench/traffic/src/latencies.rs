@@ -22,8 +22,8 @@ impl Latencies {
     pub fn of(mut latencies: Vec<Duration>) -> Latencies {
         latencies.sort_unstable();
         let quantile = |q: f64| {
-            let place = ((latencies.len() as f64 * q).ceil() as usize).max(1) - 1;
-            latencies.get(place).map(|latency| latency.as_secs_f64() * 1_000.0)
+            let index = ((latencies.len() as f64 * q).ceil() as usize).max(1) - 1;
+            latencies.get(index).map(|latency| latency.as_secs_f64() * 1_000.0)
         };
         Latencies { count: latencies.len(), p50_ms: quantile(0.5), p99_ms: quantile(0.99), max_ms: quantile(1.0) }
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::load::{Load, Pace};
+use crate::load::{Load, Rate};
 use crate::probe::Probe;
 use crate::{Broker, Latencies, Queue, Result, Sender};
 
@@ -59,7 +59,7 @@ impl Latency {
 
     pub(crate) async fn measure<S: Sender>(&self, prepared: &mut Prepared<S>) -> Result<LatencyOutcome> {
         if let Some((load, rate)) = &mut prepared.load {
-            load.set(Pace::PerSecond(*rate));
+            load.set(Rate::PerSecond(*rate));
             load.watch(RUN_UP).await?;
         }
         let before = prepared.load.as_ref().map_or(0, |(load, _)| load.received());
@@ -74,9 +74,9 @@ impl Latency {
 /// A load that stands still, and the rate that is so large a share of what it can do.
 pub(crate) async fn loaded<B: Broker>(broker: &B, queue: &Queue, share: f64) -> Result<(Load, f64)> {
     let mut load = Load::start(broker, queue).await?;
-    load.set(Pace::Full);
+    load.set(Rate::Full);
     load.watch(CALIBRATION / 2).await?;
     let most = load.watch(CALIBRATION).await?;
-    load.settle().await?;
+    load.drain().await?;
     Ok((load, most * share))
 }

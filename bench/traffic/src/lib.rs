@@ -1,9 +1,9 @@
 //! What message queues are measured with: the same code for ours over HTTP, ours as a library, and the peers.
 //!
-//! A comparison is worth something only if everything but the queue is the same: what is sent, by how many, how much of it
-//! lies about, when it is counted. That is here once, and whoever measures hands in a [`Broker`]. Peers that cannot be
-//! linked into one program with ours run as programs of their own; [`play`] is how such a program is told when to begin
-//! and when to end.
+//! A comparison is useful only if everything but the queue is the same: the messages, the number of connections, the
+//! backlog, when messages are counted. That is defined here once, and the caller provides a [`Broker`]. Peers that
+//! cannot be linked into one program with ours run as programs of their own; [`play`] is how such a program is
+//! commanded to begin and to end.
 //!
 //! A workload is data ([`Workload`]), and so is what came out ([`Outcome`]): both travel as JSON.
 
@@ -44,13 +44,13 @@ pub type Result<T> = std::result::Result<T, Failure>;
 pub enum Workload {
     /// As much as goes through.
     Throughput(Throughput),
-    /// Whether who sends keeps who receives from receiving.
+    /// Whether senders keep receivers from receiving.
     Saturation(Saturation),
-    /// How soon a parked receiver has what was sent.
+    /// How soon a waiting receiver has a message.
     Latency(Latency),
-    /// How long anything waits in the busiest of many lanes.
+    /// How long messages wait in many partitions.
     Dwell(Dwell),
-    /// Many receivers that wait for nothing, and then all of them are served.
+    /// Many receivers that wait without messages, and then all of them are served.
     Crowd(Crowd),
     /// Single messages for receivers of which many wait.
     Parked(Parked),
@@ -78,14 +78,14 @@ pub enum Outcome {
 mod tests {
     use super::*;
 
-    /// Whoever starts a round writes the workload as JSON and reads the outcome: the form is fixed, and what is not
+    /// The parent process writes the workload as JSON and reads the outcome: the form is fixed, and what is not
     /// understood is refused, not ignored. Compared as text, there and back.
     #[test]
     fn workloads_and_outcomes_have_a_fixed_form() {
         let workload = Workload::Throughput(Throughput { queue: Queue::new("q", 100, 10), seconds: 5 });
-        let text = r#"{"throughput":{"queue":{"name":"q","lanes":100,"batch":10,"groups":1,"senders":4,"receivers":4},"seconds":5}}"#;
+        let text = r#"{"throughput":{"queue":{"name":"q","partitions":100,"batch":10,"groups":1,"senders":4,"receivers":4},"seconds":5}}"#;
         assert_eq!(serde_json::to_string(&workload).unwrap(), text);
         assert_eq!(serde_json::from_str::<Workload>(text).unwrap(), workload);
-        assert!(serde_json::from_str::<Workload>(&text.replace("lanes", "lane")).is_err());
+        assert!(serde_json::from_str::<Workload>(&text.replace("partitions", "partition")).is_err());
     }
 }

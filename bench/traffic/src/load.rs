@@ -1,8 +1,8 @@
 //! Senders and receivers at work.
 //!
-//! Who sends is faster than who receives, or the other way round; so what is sent and not yet received would grow, or
-//! receivers would mostly wait, and what is measured would be the one or the other alone. Here who sends waits while much is
-//! unreceived: what goes through is then what both can do together.
+//! Senders may be faster than receivers, or slower: then the backlog would grow, or receivers would mostly wait, and
+//! only one side would be measured. Here senders wait while the backlog is large: the throughput is that of both
+//! together.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,10 +14,10 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::{Broker, Note, Queue, Receiver, Result, Sender};
 
-/// Batches of each sender that may lie about unreceived.
-const BATCHES_AHEAD: usize = 25;
+/// Batches of each sender that may be unreceived.
+const UNRECEIVED_BATCHES: usize = 25;
 /// Messages that may, whatever the batch.
-const AHEAD_MIN: usize = 1_000;
+const UNRECEIVED_MIN: usize = 1_000;
 /// How late a paced sender may be and still catch up.
 const CATCH_UP: Duration = Duration::from_millis(500);
 /// How long what was sent may take to arrive when nothing more is sent.
@@ -25,9 +25,9 @@ const ARRIVES_WITHIN: Duration = Duration::from_secs(30);
 /// How often to look whether it has.
 const GLANCE: Duration = Duration::from_millis(5);
 
-/// How senders go.
+/// The rate of senders.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Pace {
+pub(crate) enum Rate {
     Still,
     /// As fast as they can, as long as not too much is unreceived.
     Full,
@@ -45,7 +45,7 @@ struct Counts {
     /// Messages received and ended, by group.
     received: Vec<AtomicU64>,
     /// Something was.
-    news: Notify,
+    arrived: Notify,
     /// Whether latencies are kept.
     keeps: AtomicBool,
     latencies: Mutex<Vec<Duration>>,
@@ -60,17 +60,17 @@ impl Counts {
 /// Senders and receivers of one queue. Ends when dropped.
 pub(crate) struct Load {
     counts: Arc<Counts>,
-    pace: watch::Sender<Pace>,
+    rate: watch::Sender<Rate>,
     tasks: JoinSet<Result<()>>,
 }
 
 impl Load {
-    /// Opens the queue, connects everybody, and has the receivers wait. Nothing is sent yet.
+    /// Opens the queue, connects all senders and receivers, and has the receivers wait. Nothing is sent yet.
     pub(crate) async fn start<B: Broker>(broker: &B, queue: &Queue) -> Result<Load> {
         broker.open(queue).await?;
         let received = (0..queue.groups).map(|_| AtomicU64::default()).collect();
         let counts = Arc::new(Counts { received, ..Counts::default() });
-        let (pace, paces) = watch::channel(Pace::Still);
+        let (rate, rates) = watch::channel(Rate::Still);
         let mut tasks = JoinSet::new();
         for group in 0..queue.groups {
             for number in 0..queue.receivers {
@@ -79,13 +79,13 @@ impl Load {
         }
         for _ in 0..queue.senders {
             let sender = broker.sender(queue).await?;
-            tasks.spawn(send(sender, queue.clone(), Arc::clone(&counts), paces.clone()));
+            tasks.spawn(send(sender, queue.clone(), Arc::clone(&counts), rates.clone()));
         }
-        Ok(Load { counts, pace, tasks })
+        Ok(Load { counts, rate, tasks })
     }
 
-    pub(crate) fn set(&self, pace: Pace) {
-        self.pace.send_replace(pace);
+    pub(crate) fn set(&self, rate: Rate) {
+        self.rate.send_replace(rate);
     }
 
     /// Messages that every group has received so far.
@@ -119,21 +119,21 @@ impl Load {
     }
 
     /// Sends nothing more and waits until all has arrived; messages of which a group did not get one are missing.
-    pub(crate) async fn settle(&mut self) -> Result<u64> {
-        self.set(Pace::Still);
+    pub(crate) async fn drain(&mut self) -> Result<u64> {
+        self.set(Rate::Still);
         let missing = |counts: &Counts| counts.begun.load(Ordering::Relaxed).saturating_sub(counts.slowest());
         let arrival = async {
             while missing(&self.counts) > 0 {
                 sleep(GLANCE).await;
             }
         };
-        // What is missing then is told.
+        // Missing messages are reported.
         let _ = timeout(ARRIVES_WITHIN, arrival).await;
         self.check()?;
         Ok(missing(&self.counts))
     }
 
-    /// Nobody may have given up: they are not meant to end.
+    /// No sender or receiver may have ended: they run until the end of the load.
     fn check(&mut self) -> Result<()> {
         match self.tasks.try_join_next() {
             Some(ended) => Err(ended?.err().unwrap_or_else(|| "a connection has ended by itself".into())),
@@ -154,7 +154,7 @@ async fn receive(mut receiver: impl Receiver, counts: Arc<Counts>, group: usize)
         }
         receiver.end().await?;
         counts.received[group].fetch_add(notes.len() as u64, Ordering::Relaxed);
-        counts.news.notify_waiters();
+        counts.arrived.notify_waiters();
     }
 }
 
@@ -162,39 +162,39 @@ async fn send(
     mut sender: impl Sender,
     queue: Queue,
     counts: Arc<Counts>,
-    mut paces: watch::Receiver<Pace>,
+    mut rates: watch::Receiver<Rate>,
 ) -> Result<()> {
-    let ahead = AHEAD_MIN.max(BATCHES_AHEAD * queue.batch * queue.senders) as u64;
+    let limit = UNRECEIVED_MIN.max(UNRECEIVED_BATCHES * queue.batch * queue.senders) as u64;
     let mut next = Instant::now();
     'batch: loop {
-        let pace = *paces.borrow_and_update();
-        match pace {
-            Pace::Still => {
-                if paces.changed().await.is_err() {
+        let rate = *rates.borrow_and_update();
+        match rate {
+            Rate::Still => {
+                if rates.changed().await.is_err() {
                     return Ok(());
                 }
                 continue;
             }
-            Pace::Full | Pace::Flood => {}
-            Pace::PerSecond(rate) => {
+            Rate::Full | Rate::Flood => {}
+            Rate::PerSecond(rate) => {
                 let step = Duration::from_secs_f64((queue.batch * queue.senders) as f64 / rate.max(0.001));
                 next = (next + step.mul_f64(0.5 + fastrand::f64())).max(Instant::now() - CATCH_UP);
                 sleep_until(next).await;
             }
         }
         loop {
-            let news = counts.news.notified();
-            if pace == Pace::Flood || counts.begun.load(Ordering::Relaxed) < counts.slowest() + ahead {
+            let arrived = counts.arrived.notified();
+            if rate == Rate::Flood || counts.begun.load(Ordering::Relaxed) < counts.slowest() + limit {
                 break;
             }
-            // Nobody may receive ever again, and then it is for whoever watches to say so.
+            // The receivers may never receive again; the caller notices that.
             tokio::select! {
-                () = news => {}
-                changed = paces.changed() => if changed.is_err() { return Ok(()) } else { continue 'batch },
+                () = arrived => {}
+                changed = rates.changed() => if changed.is_err() { return Ok(()) } else { continue 'batch },
             }
         }
         let notes: Vec<Note> = (0..queue.batch).map(|_| Note::now()).collect();
         counts.begun.fetch_add(notes.len() as u64, Ordering::Relaxed);
-        sender.send(&queue, fastrand::usize(..queue.lanes), &notes).await?;
+        sender.send(&queue, fastrand::usize(..queue.partitions), &notes).await?;
     }
 }

@@ -10,7 +10,7 @@ use crate::{Broker, Latencies, Queue, Result, Sender};
 /// Samples that are not counted.
 const WARM_UP: usize = 20;
 
-/// Messages one at a time; whoever waits gets one of them now and then.
+/// Messages one at a time; each waiting receiver gets one now and then.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parked {

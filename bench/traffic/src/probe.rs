@@ -22,7 +22,7 @@ pub(crate) struct Probe<S> {
 }
 
 impl<S: Sender> Probe<S> {
-    /// Opens the queue and has everybody wait.
+    /// Opens the queue and has all receivers wait.
     pub(crate) async fn start<B: Broker<Sender = S>>(broker: &B, queue: &Queue) -> Result<Probe<S>> {
         broker.open(queue).await?;
         let (arrived, arrivals) = mpsc::unbounded_channel();
@@ -33,13 +33,13 @@ impl<S: Sender> Probe<S> {
             receivers.spawn(async move {
                 loop {
                     let notes = receiver.receive().await?;
-                    // Before it is ended: whoever waits has it now.
+                    // Before it is ended: the receiver has it now.
                     let ages: Vec<Duration> = notes.iter().map(Note::age).collect();
                     if !notes.is_empty() {
                         receiver.end().await?;
                     }
                     for age in ages {
-                        // Nobody listens any more: the round ends.
+                        // The receiver is gone: the round ends.
                         let _ = arrived.send(age);
                     }
                 }

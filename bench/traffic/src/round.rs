@@ -1,7 +1,7 @@
 //! One workload on one system, from set-up to tear-down.
 //!
-//! Statements, memory and processor time are counted by whoever started the round, around what is measured and nothing
-//! else. So a round stops between its parts, says so, and goes on when it is told.
+//! The parent process counts statements, memory and processor time, around the measured parts only. So a round stops
+//! between its parts, reports that, and continues on command.
 
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
@@ -61,8 +61,8 @@ impl Workload {
     }
 }
 
-/// Plays a round as a program that another one commands: says [`READY`] when it is, and after every line of `orders` measures
-/// and says the [`Outcome`] as one line of JSON. When the orders end, so does the round.
+/// Plays a round as a program that another one commands: says [`READY`] when it is, and after every line of `orders`
+/// measures and says the [`Outcome`] as one line of JSON. When the orders end, so does the round.
 ///
 /// # Errors
 /// Nothing could be measured.

@@ -1,11 +1,11 @@
-//! Whether who sends keeps who receives from receiving.
+//! Whether senders keep receivers from receiving.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use crate::load::{Load, Pace};
+use crate::load::{Load, Rate};
 use crate::{Broker, Queue, Result};
 
 /// Until connections are warm and there is a backlog.
@@ -16,7 +16,8 @@ const STEP: Duration = Duration::from_millis(100);
 /// How long senders send, and for how long they do not then.
 const TURN: Duration = Duration::from_secs(1);
 
-/// All senders send as fast as they can, whatever is received; then no sender sends, and the backlog is received; and so on in turns.
+/// All senders send as fast as they can, whatever is received; then no sender sends, and the backlog is received; and
+/// so on in turns.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Saturation {
@@ -48,20 +49,20 @@ impl Saturation {
     }
 
     pub(crate) async fn measure(&self, Prepared(load): &mut Prepared) -> Result<SaturationOutcome> {
-        load.set(Pace::Flood);
+        load.set(Rate::Flood);
         load.watch(RUN_UP).await?;
         let (mut sent, mut beside, mut alone) = (Tally::default(), Tally::default(), Tally::default());
         let enough = (self.queue.batch * self.queue.receivers) as u64;
         // In turns of a second: the machine is not equally fast all the time.
         for _ in 0..self.seconds {
-            load.set(Pace::Flood);
+            load.set(Rate::Flood);
             load.watch(STEP).await?;
             let (began, begun, received) = (Instant::now(), load.begun(), load.received());
             load.watch(TURN).await?;
             sent.add(load.begun() - begun, began.elapsed());
             beside.add(load.received() - received, began.elapsed());
-            load.set(Pace::Still);
-            // What was on its way when the senders were told to stop is sent.
+            load.set(Rate::Still);
+            // Messages in transit when the senders were stopped are still sent.
             load.watch(STEP).await?;
             let (began, received) = (Instant::now(), load.received());
             while began.elapsed() < TURN && load.begun() - load.received() > enough {
@@ -69,7 +70,7 @@ impl Saturation {
             }
             alone.add(load.received() - received, began.elapsed());
         }
-        let missing = load.settle().await?;
+        let missing = load.drain().await?;
         Ok(SaturationOutcome {
             sent_per_second: sent.rate(),
             received_per_second: beside.rate(),

@@ -1,16 +1,16 @@
-//! As much as goes through, from sending to ending.
+//! Throughput, from sending to ending.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::load::{Load, Pace};
+use crate::load::{Load, Rate};
 use crate::{Broker, Queue, Result};
 
-/// Until connections are warm, statements are prepared, and what lies about is as much as it will be.
+/// Until connections are warm, statements are prepared, and the backlog has its final size.
 const RUN_UP: Duration = Duration::from_secs(2);
 
-/// Everybody sends and receives as fast as they can.
+/// All senders and receivers work as fast as they can.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Throughput {
@@ -43,9 +43,9 @@ pub(crate) struct Prepared {
 impl Throughput {
     pub(crate) async fn prepare<B: Broker>(&self, broker: &B) -> Result<Prepared> {
         let mut load = Load::start(broker, &self.queue).await?;
-        load.set(Pace::Full);
+        load.set(Rate::Full);
         load.watch(RUN_UP).await?;
-        load.settle().await?;
+        load.drain().await?;
         let before = load.received();
         Ok(Prepared { load, before, seconds: self.seconds })
     }
@@ -54,14 +54,14 @@ impl Throughput {
 impl Prepared {
     pub(crate) async fn measure(&mut self) -> Result<ThroughputOutcome> {
         let load = &mut self.load;
-        load.set(Pace::Full);
-        // Until what lies about is back.
+        load.set(Rate::Full);
+        // Until the backlog has its size again.
         load.watch(RUN_UP / 4).await?;
         let mut each_second = Vec::new();
         for _ in 0..self.seconds {
             each_second.push(load.watch(Duration::from_secs(1)).await?);
         }
-        let missing = load.settle().await?;
+        let missing = load.drain().await?;
         let per_second = each_second.iter().sum::<f64>() / each_second.len().max(1) as f64;
         Ok(ThroughputOutcome { per_second, each_second, messages: load.received() - self.before, missing })
     }

@@ -1,4 +1,5 @@
-//! Every workload on a queue in memory: what comes out is what went in. Time is tokio's and passes by itself, so that seconds take none.
+//! Every workload on a queue in memory: what comes out is what went in. Time is tokio's and passes by itself, so that
+//! seconds take none.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,7 +23,7 @@ type Waiting = HashMap<(String, usize), VecDeque<Note>>;
 #[derive(Clone, Default)]
 struct Memory {
     waiting: Arc<Mutex<Waiting>>,
-    news: Arc<Notify>,
+    arrived: Arc<Notify>,
     /// One message in so many is lost; none if zero.
     loses: usize,
     /// What a send takes.
@@ -64,8 +65,8 @@ impl Broker for Memory {
 }
 
 impl Sender for Sends {
-    async fn send(&mut self, queue: &Queue, lane: usize, notes: &[Note]) -> Result<()> {
-        assert!(lane < queue.lanes, "lane {lane} of {}", queue.lanes);
+    async fn send(&mut self, queue: &Queue, partition: usize, notes: &[Note]) -> Result<()> {
+        assert!(partition < queue.partitions, "partition {partition} of {}", queue.partitions);
         if !self.0.takes.is_zero() {
             sleep(self.0.takes).await;
         }
@@ -79,7 +80,7 @@ impl Sender for Sends {
                 waiting.entry((queue.name.clone(), group)).or_default().push_back(*note);
             }
         }
-        self.0.news.notify_waiters();
+        self.0.arrived.notify_waiters();
         Ok(())
     }
 }
@@ -88,7 +89,7 @@ impl Receiver for Takes {
     async fn receive(&mut self) -> Result<Vec<Note>> {
         assert!(!self.unended, "what was received before was not ended");
         loop {
-            let news = self.memory.news.notified();
+            let arrived = self.memory.arrived.notified();
             let taken: Vec<Note> = {
                 let mut waiting = self.memory.waiting.lock().expect("not poisoned");
                 let mine = waiting.entry(self.from.clone()).or_default();
@@ -100,7 +101,7 @@ impl Receiver for Takes {
                 self.unended = true;
                 return Ok(taken);
             }
-            if timeout(Duration::from_secs(5), news).await.is_err() {
+            if timeout(Duration::from_secs(5), arrived).await.is_err() {
                 return Ok(Vec::new());
             }
         }
@@ -139,8 +140,9 @@ async fn throughput_is_what_receivers_can_take() {
     }
 }
 
-/// Who sends does not wait for who receives, and what is received is told for both: while others send, and alone.
-/// Four senders send 10 messages in a millisecond and two receivers take as many, undisturbed: 40 000 a second against 20 000.
+/// Senders do not wait for receivers, and received messages are reported for both parts: while others send, and alone.
+/// Four senders send 10 messages in a millisecond and two receivers take as many, undisturbed: 40 000 a second against
+/// 20 000.
 #[tokio::test(start_paused = true)]
 async fn saturation_tells_both_rates() {
     let memory = Memory { takes: TAKES, ..Memory::default() };

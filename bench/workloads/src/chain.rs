@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::moments::millis_between;
 use crate::stage::{Dispatchers, PATIENCE, Stage};
+use crate::timestamps::millis_between;
 use crate::{Result, script};
 
 /// More than the slowest provider needs for a step; those that poll need 100 ms.
@@ -24,7 +24,8 @@ pub struct Chain {
 /// What the steps took.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ChainOutcome {
-    /// From one activity to the next, on average, by the clock of the activities: what the waiting client does late is not in it.
+    /// From one activity to the next, on average, by the clock of the activities: what the waiting client does late is
+    /// not in it.
     pub ms_per_step: f64,
     /// From the start of the orchestration until its completion was seen.
     pub total_ms: f64,
@@ -38,8 +39,8 @@ impl Chain {
         let began = Instant::now();
         stage.system.complete(&instance, script::CHAIN, &steps, patience).await?;
         let total_ms = began.elapsed().as_secs_f64() * 1_000.0;
-        let moments = stage.moments.take(&instance);
-        let (Some(first), Some(last)) = (moments.first(), moments.last()) else {
+        let timestamps = stage.timestamps.take(&instance);
+        let (Some(first), Some(last)) = (timestamps.first(), timestamps.last()) else {
             return Err("no step of the chain was seen: another runtime took it".into());
         };
         Ok(ChainOutcome { ms_per_step: millis_between(*first, *last) / gaps as f64, total_ms })

@@ -9,7 +9,7 @@ use crate::pump::{pump, sorted};
 use crate::stage::{Dispatchers, Stage};
 use crate::{millis, script};
 
-/// Orchestrations that fan out, a number of them in flight.
+/// Orchestrations that fan out, a number of them at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FanOut {
@@ -18,7 +18,7 @@ pub struct FanOut {
     /// Activities of each.
     pub activities: usize,
     /// Started and not yet seen to complete.
-    pub in_flight: usize,
+    pub concurrent: usize,
     /// Of the runtime.
     pub dispatchers: Dispatchers,
     /// How long each activity takes by itself.
@@ -44,9 +44,9 @@ pub struct FanOutOutcome {
 }
 
 impl FanOut {
-    /// Five activities without delay, 20 orchestrations in flight.
+    /// Five activities without delay, 20 orchestrations at a time.
     pub const fn new(orchestrations: usize, dispatchers: Dispatchers) -> FanOut {
-        FanOut { orchestrations, activities: 5, in_flight: 20, dispatchers, activity_delay: Duration::ZERO }
+        FanOut { orchestrations, activities: 5, concurrent: 20, dispatchers, activity_delay: Duration::ZERO }
     }
 
     pub(crate) async fn measure(&self, stage: &Stage) -> FanOutOutcome {
@@ -63,7 +63,7 @@ impl FanOut {
             }
         };
         let began = Instant::now();
-        let done = pump(self.orchestrations, self.in_flight, one).await;
+        let done = pump(self.orchestrations, self.concurrent, one).await;
         let seconds = began.elapsed().as_secs_f64();
         let (latencies, failures, first_failure) = sorted(done);
         let completed = latencies.len();

@@ -1,9 +1,9 @@
 //! What duroxide providers are measured with: the same code for ours, for the peers and for a model in memory.
 //!
-//! A provider alone does nothing; how fast it is shows only under duroxide's runtime. A comparison is worth something only
-//! if everything but the provider is the same, so the workloads, their runtime options and their clocks are here once, and
-//! whoever measures hands in a provider. Peers that cannot be linked into one program with ours run as programs of their own;
-//! [`play`] is how such a program is told when to begin and when to end.
+//! The speed of a provider shows only under duroxide's runtime. A comparison is useful only if everything but the
+//! provider is the same, so the workloads, their runtime options and their clocks are defined here once, and the caller
+//! provides a provider. Peers that cannot be linked into one program with ours run as programs of their own; [`play`]
+//! is how such a program is commanded to begin and to end.
 //!
 //! A workload is data ([`Workload`]), and so is what came out ([`Outcome`]): both travel as JSON.
 
@@ -12,7 +12,6 @@ mod fan_out;
 mod idle;
 mod latencies;
 mod millis;
-mod moments;
 mod pump;
 mod round;
 mod script;
@@ -20,6 +19,7 @@ mod stage;
 mod stress;
 mod system;
 mod timer;
+mod timestamps;
 mod wake;
 
 use serde::{Deserialize, Serialize};
@@ -52,7 +52,7 @@ pub enum Workload {
     Chain(Chain),
     /// Nothing at all.
     Idle(Idle),
-    /// The process that is idle until somebody starts an orchestration.
+    /// The process that is idle until another one starts an orchestration.
     WakeWorker(WakeWorker),
     /// The process that starts one now and then.
     WakeClient(WakeClient),
@@ -86,16 +86,16 @@ mod tests {
 
     use super::*;
 
-    /// Whoever starts a round writes the workload as JSON and reads the outcome: the form is fixed, and what is not
+    /// The parent process writes the workload as JSON and reads the outcome: the form is fixed, and what is not
     /// understood is refused, not ignored. Compared as text, there and back.
     #[test]
     fn workloads_and_outcomes_have_a_fixed_form() {
         let fan_out = FanOut { activity_delay: Duration::from_millis(10), ..FanOut::new(500, Dispatchers::same(4)) };
-        let text = r#"{"fan_out":{"orchestrations":500,"activities":5,"in_flight":20,"dispatchers":{"orchestrations":4,"workers":4},"activity_delay_ms":10}}"#;
+        let text = r#"{"fan_out":{"orchestrations":500,"activities":5,"concurrent":20,"dispatchers":{"orchestrations":4,"workers":4},"activity_delay_ms":10}}"#;
         assert_eq!(serde_json::to_string(&Workload::FanOut(fan_out)).unwrap(), text);
         assert_eq!(serde_json::from_str::<Workload>(text).unwrap(), Workload::FanOut(fan_out));
         assert!(serde_json::from_str::<Workload>(r#"{"idle":{"period_ms":1,"dispatchers":{}}}"#).is_err());
-        assert!(serde_json::from_str::<Workload>(&text.replace("in_flight", "inflight")).is_err());
+        assert!(serde_json::from_str::<Workload>(&text.replace("concurrent", "inflight")).is_err());
         assert_eq!(serde_json::to_string(&Outcome::WakeWorker {}).unwrap(), r#"{"wake_worker":{}}"#);
     }
 }

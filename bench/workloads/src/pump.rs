@@ -7,10 +7,10 @@ use tokio::task::JoinSet;
 
 use crate::Result;
 
-/// Does `job` for each number below `count`, `in_flight` of them at a time; what came of each, in the order of their ends.
+/// Does `job` for each number below `count`, `concurrent` of them at a time; their results, in the order of their ends.
 pub(crate) async fn pump<T, F>(
     count: usize,
-    in_flight: usize,
+    concurrent: usize,
     job: impl Fn(usize) -> F + Clone + Send + 'static,
 ) -> Vec<Result<T>>
 where
@@ -18,10 +18,10 @@ where
     F: Future<Output = Result<T>> + Send,
 {
     let next = Arc::new(AtomicUsize::new(0));
-    let mut lanes = JoinSet::new();
-    for _ in 0..in_flight.min(count) {
+    let mut partitions = JoinSet::new();
+    for _ in 0..concurrent.min(count) {
         let (next, job) = (Arc::clone(&next), job.clone());
-        lanes.spawn(async move {
+        partitions.spawn(async move {
             let mut done = Vec::new();
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
@@ -32,7 +32,7 @@ where
             }
         });
     }
-    lanes.join_all().await.into_iter().flatten().collect()
+    partitions.join_all().await.into_iter().flatten().collect()
 }
 
 /// Parts successes from failures: of the latter their number and the first one's words.
@@ -61,8 +61,9 @@ pub(crate) fn spread(number: usize) -> f64 {
 mod tests {
     use super::*;
 
-    /// Every number gets its turn once, never more of them at a time than asked for, and failures are told apart.
-    /// The jobs count themselves while they are in flight.
+    /// Every number gets its turn once, never more of them at a time than asked for, and failures are counted
+    /// separately.
+    /// The jobs count themselves while they run.
     #[tokio::test]
     async fn every_job_is_done_once_and_no_more_at_a_time_than_asked_for() {
         let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));

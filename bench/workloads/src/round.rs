@@ -1,7 +1,7 @@
 //! One workload on one provider, from set-up to tear-down.
 //!
-//! Statements and WAL are counted by whoever started the round, around what is measured and nothing else. So a round stops
-//! twice: when it is ready, and when it has measured; a program that plays one says so, and goes on when it is told.
+//! The parent process counts statements and WAL, around the measured part only. So a round stops twice: when it is
+//! ready, and when it has measured; a program that plays one reports that, and continues on command.
 
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
@@ -18,7 +18,7 @@ pub struct Round {
 }
 
 impl Round {
-    /// Starts the runtime on a provider whose schema nobody has used, and warms both up.
+    /// Starts the runtime on a provider with a new schema, and warms both up.
     ///
     /// # Errors
     /// The provider could not complete an orchestration.
@@ -34,7 +34,7 @@ impl Round {
         };
         // Where the load is high, all connections that it takes.
         let warm_up = match &workload {
-            Workload::FanOut(FanOut { in_flight, .. }) | Workload::Stress(Stress { in_flight, .. }) => *in_flight,
+            Workload::FanOut(FanOut { concurrent, .. }) | Workload::Stress(Stress { concurrent, .. }) => *concurrent,
             _ => 1,
         };
         let mut stage = match dispatchers {
@@ -74,8 +74,8 @@ impl Round {
     }
 }
 
-/// Plays a round as a program that another one commands: says [`READY`] when it is, measures after the next line of `orders`,
-/// says the [`Outcome`] as one line of JSON, and ends the runtime after one line more.
+/// Plays a round as a program that another one commands: says [`READY`] when it is, measures after the next line of
+/// `orders`, says the [`Outcome`] as one line of JSON, and ends the runtime after one line more.
 ///
 /// # Errors
 /// Nothing could be measured, or the orders ended before it.
@@ -87,8 +87,8 @@ pub async fn play(
 ) -> Result<()> {
     let round = Round::prepare(workload, system).await?;
     say(&mut says, READY).await?;
-    let told = orders.read_line(&mut String::new()).await?;
-    let outcome = if told == 0 { Err("nobody wants it measured".into()) } else { round.measure().await };
+    let read = orders.read_line(&mut String::new()).await?;
+    let outcome = if read == 0 { Err("the parent process has ended".into()) } else { round.measure().await };
     if let Ok(outcome) = &outcome {
         say(&mut says, &serde_json::to_string(outcome)?).await?;
         // A line, or the end of all orders: both are its end.

@@ -1,6 +1,7 @@
 //! The orchestrations and activities of every workload, as users would write them.
 //!
-//! All are known to every runtime, whichever workload it serves, so that no workload has a lighter runtime than another.
+//! All are known to every runtime, whichever workload it serves, so that no workload has a lighter runtime than
+//! another.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,7 +9,7 @@ use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 use tokio::time::sleep;
 
-use crate::moments::{Moments, nanos};
+use crate::timestamps::{Timestamps, nanos};
 
 /// Some activities at once. Input: how many, and the milliseconds each takes.
 pub(crate) const FAN_OUT: &str = "FanOut";
@@ -23,8 +24,8 @@ const WORK: &str = "Work";
 const STEP: &str = "Step";
 const REPORT: &str = "Report";
 
-pub(crate) fn activities(moments: &Moments) -> ActivityRegistry {
-    let (of_steps, of_reports) = (moments.clone(), moments.clone());
+pub(crate) fn activities(timestamps: &Timestamps) -> ActivityRegistry {
+    let (of_steps, of_reports) = (timestamps.clone(), timestamps.clone());
     ActivityRegistry::builder()
         .register(WORK, |_: ActivityContext, input: String| async move {
             let delay = Duration::from_millis(number(&input)?);
@@ -47,24 +48,24 @@ pub(crate) fn activities(moments: &Moments) -> ActivityRegistry {
         .build()
 }
 
-pub(crate) fn orchestrations(moments: &Moments) -> OrchestrationRegistry {
-    let (of_sleeps, of_turns) = (moments.clone(), moments.clone());
+pub(crate) fn orchestrations(timestamps: &Timestamps) -> OrchestrationRegistry {
+    let (of_sleeps, of_turns) = (timestamps.clone(), timestamps.clone());
     OrchestrationRegistry::builder()
         .register(FAN_OUT, fan_out)
         .register(CHAIN, chain)
         .register(SLEEP, move |context: OrchestrationContext, input: String| {
-            let moments = of_sleeps.clone();
+            let timestamps = of_sleeps.clone();
             async move {
                 context.schedule_timer(Duration::from_millis(number(&input)?)).await;
-                moments.note(&context.instance_id());
+                timestamps.note(&context.instance_id());
                 Ok(input)
             }
         })
         .register(ONE, move |context: OrchestrationContext, _: String| {
-            let moments = of_turns.clone();
+            let timestamps = of_turns.clone();
             async move {
                 if !context.is_replaying() {
-                    moments.note(&context.instance_id());
+                    timestamps.note(&context.instance_id());
                 }
                 context.schedule_activity(REPORT, "").await
             }

@@ -7,8 +7,8 @@ use duroxide::RuntimeOptions;
 use duroxide::runtime::Runtime;
 use serde::{Deserialize, Serialize};
 
-use crate::moments::{Moments, nanos};
 use crate::pump::pump;
+use crate::timestamps::{Timestamps, nanos};
 use crate::{Result, System, script};
 
 /// The longest an orchestration may take before it counts as lost: the patience of duroxide's own stress test.
@@ -35,7 +35,7 @@ impl Dispatchers {
 #[derive(Clone)]
 pub(crate) struct Stage {
     pub(crate) system: System,
-    pub(crate) moments: Moments,
+    pub(crate) timestamps: Timestamps,
     runtime: Option<Arc<Runtime>>,
     /// Part of every instance's name: one that exists already would seem to complete at once.
     run: Arc<str>,
@@ -45,7 +45,7 @@ impl Stage {
     /// A stage without a runtime: another process has it.
     pub(crate) fn without_runtime(system: System) -> Stage {
         let run = format!("{}-{:x}", std::process::id(), nanos(SystemTime::now()));
-        Stage { system, moments: Moments::default(), runtime: None, run: run.into() }
+        Stage { system, timestamps: Timestamps::default(), runtime: None, run: run.into() }
     }
 
     /// A stage with a runtime: duroxide's defaults but for the number of dispatchers.
@@ -56,7 +56,8 @@ impl Stage {
             worker_concurrency: dispatchers.workers,
             ..RuntimeOptions::default()
         };
-        let (activities, orchestrations) = (script::activities(&stage.moments), script::orchestrations(&stage.moments));
+        let (activities, orchestrations) =
+            (script::activities(&stage.timestamps), script::orchestrations(&stage.timestamps));
         let provider = Arc::clone(stage.system.provider());
         let runtime = Runtime::start_with_options(provider, activities, orchestrations, options).await;
         Stage { runtime: Some(runtime), ..stage }

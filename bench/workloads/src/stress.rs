@@ -15,8 +15,8 @@ use crate::{Result, System, millis};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stress {
-    /// Orchestrations in flight.
-    pub in_flight: usize,
+    /// Concurrent orchestrations.
+    pub concurrent: usize,
     /// How long new ones are started; whole seconds.
     pub seconds: u64,
     /// Activities of each.
@@ -39,7 +39,7 @@ pub struct StressOutcome {
     pub failed: usize,
     /// Those of them that failed for a reason of the provider.
     pub failed_infrastructure: usize,
-    /// From the first start until none was in flight any more, which is looked at every 100 ms.
+    /// From the first start until none runs any more, which is checked every 100 ms.
     pub seconds: f64,
     /// Completed orchestrations per second.
     pub per_second: f64,
@@ -48,17 +48,17 @@ pub struct StressOutcome {
 }
 
 impl Stress {
-    /// A quick validation: 3 activities of 50 ms, 1:1, 10 in flight, 30 s.
+    /// A quick validation: 3 activities of 50 ms, 1:1, 10 at a time, 30 s.
     pub const VALIDATION: Stress = Stress {
-        in_flight: 10,
+        concurrent: 10,
         seconds: 30,
         activities: 3,
         activity_delay: Duration::from_millis(50),
         dispatchers: Dispatchers::same(1),
     };
-    /// The baseline: 5 activities of 10 ms, 1:1, 20 in flight, 10 s.
+    /// The baseline: 5 activities of 10 ms, 1:1, 20 at a time, 10 s.
     pub const BASELINE: Stress = Stress {
-        in_flight: 20,
+        concurrent: 20,
         seconds: 10,
         activities: 5,
         activity_delay: Duration::from_millis(10),
@@ -73,7 +73,7 @@ impl Stress {
     pub(crate) async fn measure(&self, system: &System) -> Result<StressOutcome> {
         let activity_delay_ms = u64::try_from(self.activity_delay.as_millis())?;
         let config = StressTestConfig {
-            max_concurrent: self.in_flight,
+            max_concurrent: self.concurrent,
             duration_secs: self.seconds,
             tasks_per_instance: self.activities,
             activity_delay_ms,

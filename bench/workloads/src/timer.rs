@@ -6,9 +6,9 @@ use duroxide::EventKind;
 use serde::{Deserialize, Serialize};
 
 use crate::latencies::Latencies;
-use crate::moments::millis_between;
 use crate::pump::{pump, sorted, spread};
 use crate::stage::{Dispatchers, Stage};
+use crate::timestamps::millis_between;
 use crate::{Result, script};
 
 /// The shortest and the longest sleep: long enough to be stored and found again, short enough to take many.
@@ -22,7 +22,7 @@ pub struct Timer {
     /// How many in all.
     pub timers: usize,
     /// How many at a time. Few: lateness is asked for, not throughput.
-    pub in_flight: usize,
+    pub concurrent: usize,
     /// Of the runtime.
     pub dispatchers: Dispatchers,
 }
@@ -30,8 +30,8 @@ pub struct Timer {
 /// How late they were.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TimerOutcome {
-    /// From the moment a timer was due, as its history has it, until the orchestration went on. The due time has whole
-    /// milliseconds, so that this is up to one too high. Negative: fired early, which nothing allows.
+    /// From the time at which a timer was due, as its history has it, until the orchestration went on. The due time has
+    /// whole milliseconds, so that this is up to one too high. Negative: fired early, which nothing allows.
     pub lateness: Latencies,
     /// Orchestrations that did not complete.
     pub failures: usize,
@@ -52,7 +52,7 @@ impl Timer {
                 }
             }
         };
-        let (lateness, failures, first_failure) = sorted(pump(self.timers, self.in_flight, sleeper).await);
+        let (lateness, failures, first_failure) = sorted(pump(self.timers, self.concurrent, sleeper).await);
         TimerOutcome { lateness: lateness.into_iter().collect(), failures, first_failure }
     }
 }
@@ -64,7 +64,7 @@ async fn lateness(stage: &Stage, instance: &str) -> Result<f64> {
         _ => None,
     });
     // The first: a turn that has to be repeated notes a second one.
-    let fired = stage.moments.take(instance).first().copied();
+    let fired = stage.timestamps.take(instance).first().copied();
     let (due, fired) = due.zip(fired).ok_or("a timer left no trace")?;
     Ok(millis_between(due, fired))
 }

@@ -1,7 +1,7 @@
 //! How soon an idle process works on what another one starts.
 //!
-//! Two processes play it: a worker, whose runtime is idle, and a client, which starts an orchestration of one activity now
-//! and then. Both run on one machine and read one clock; the activity reports when things happened in the worker.
+//! Two processes play it: a worker, whose runtime is idle, and a client, which starts an orchestration of one activity
+//! now and then. Both run on one machine and read one clock; the activity reports when things happened in the worker.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 
 use crate::latencies::Latencies;
-use crate::moments::millis_between;
 use crate::pump::{sorted, spread};
 use crate::stage::{Dispatchers, Stage};
+use crate::timestamps::millis_between;
 use crate::{Result, millis, script};
 
 /// Pauses differ by up to this much, so that starts are not in step with providers that poll: they do so every 100 ms.

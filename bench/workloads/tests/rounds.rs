@@ -33,7 +33,7 @@ async fn measured(workload: Workload, system: System) -> Outcome {
 /// All orchestrations of a fan-out complete, and each of them is a sample.
 #[tokio::test]
 async fn fan_out_counts_what_completed() {
-    let workload = Workload::FanOut(FanOut { in_flight: 4, ..FanOut::new(20, TWO) });
+    let workload = Workload::FanOut(FanOut { concurrent: 4, ..FanOut::new(20, TWO) });
     let Outcome::FanOut(outcome) = measured(workload, System::new(provider())).await else {
         panic!("another's outcome")
     };
@@ -56,7 +56,7 @@ async fn a_way_to_wait_decides_what_completed() {
             if instance.starts_with("warm-up") { Ok(status) } else { Err("seen, and refused".into()) }
         }) as _
     };
-    let workload = Workload::FanOut(FanOut { in_flight: 2, ..FanOut::new(6, TWO) });
+    let workload = Workload::FanOut(FanOut { concurrent: 2, ..FanOut::new(6, TWO) });
     let Outcome::FanOut(outcome) = measured(workload, System::new(provider).waiting_by(Arc::new(wait))).await else {
         panic!("another's outcome")
     };
@@ -98,7 +98,7 @@ async fn a_chain_of_one_step_is_refused() {
 /// No timer fires before it is due, whatever the order in which they become so.
 #[tokio::test]
 async fn timers_are_timed_from_when_they_were_due() {
-    let workload = Workload::Timer(Timer { timers: 6, in_flight: 3, dispatchers: TWO });
+    let workload = Workload::Timer(Timer { timers: 6, concurrent: 3, dispatchers: TWO });
     let Outcome::Timer(outcome) = measured(workload, System::new(provider())).await else {
         panic!("another's outcome")
     };
@@ -114,7 +114,7 @@ async fn idle_lasts_its_period() {
     assert!(outcome.seconds >= 0.02);
 }
 
-/// What a client starts a worker does, and each sample has its moments in the order in which they happen.
+/// What a client starts a worker does, and the timestamps of each sample are in order.
 /// Both roles share a provider here instead of a database.
 #[tokio::test]
 async fn a_worker_wakes_for_its_client() {
@@ -136,7 +136,7 @@ async fn a_worker_wakes_for_its_client() {
     }
 }
 
-/// A program that plays a round measures nothing before it is told to, and says what came out in one line.
+/// A program that plays a round measures nothing before a command, and says what came out in one line.
 /// Between the two lines the provider knows the warm-up only.
 #[tokio::test]
 async fn a_played_round_waits_for_its_orders() {
@@ -152,16 +152,16 @@ async fn a_played_round_waits_for_its_orders() {
     orders.write_all(b"\n").await.unwrap();
     let outcome = said.next_line().await.unwrap().expect("an outcome");
     assert!(matches!(serde_json::from_str(&outcome).unwrap(), Outcome::Chain(_)), "{outcome}");
-    assert!(!playing.is_finished(), "it ended without being told");
+    assert!(!playing.is_finished(), "it ended without a command");
 
     orders.write_all(b"\n").await.unwrap();
     playing.await.unwrap().unwrap();
     assert_eq!(said.next_line().await.unwrap(), None);
 }
 
-/// If nobody is left to give orders, a round ends without having measured, and as an error.
+/// If the parent process is gone, a round ends with an error and without measuring.
 #[tokio::test]
-async fn a_round_that_nobody_orders_is_not_played() {
+async fn a_round_without_commands_is_not_played() {
     let (says, said) = duplex(PIPE_BYTES);
     let workload = Workload::Chain(Chain { steps: 2, dispatchers: TWO });
     let ended = play(workload, System::new(provider()), tokio::io::empty(), says).await;

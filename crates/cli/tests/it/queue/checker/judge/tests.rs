@@ -261,7 +261,7 @@ fn wrong_leases_are_violations() {
 /// A call in which a failure is skipped, and one in which a message is rejected without a failure before it.
 #[test]
 fn a_skipped_failure_is_a_violation() {
-    let rule = "what follows a failure in a call does not count";
+    let rule = "an ack after a failure in a call is not applied";
     let call = |second| {
         let mut log = fine();
         log.reports[0] = report(110, "a-100", "1", AckStatus::Failed, DONE);
@@ -296,7 +296,7 @@ fn wrong_dead_letters_are_violations() {
         log
     };
     assert_eq!(broken(&given_up()), BTreeSet::new());
-    let earned = "a dead letter was refused once more than the limit";
+    let earned = "a dead letter has failed once more than the limit";
     let mut log = given_up();
     log.reports[0].outcome = dead;
     assert_broken(&log, earned);
@@ -304,7 +304,7 @@ fn wrong_dead_letters_are_violations() {
     log.reports[3].outcome = DONE;
     assert_broken(&log, earned);
 
-    let listed = "dead letters are exactly those given up";
+    let listed = "the listed dead letters are exactly the reported ones";
     let mut log = given_up();
     log.dead.clear();
     assert_broken(&log, listed);

@@ -1,4 +1,4 @@
-//! What handlers tell: that a step has run, and that a task's last one has.
+//! Progress: the steps and tasks that handlers have run.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -8,20 +8,20 @@ use crate::Result;
 
 /// Counts what has run.
 #[derive(Debug)]
-pub struct Board {
+pub struct Progress {
     steps: AtomicU64,
     tasks: watch::Sender<u64>,
     /// For tasks that may still be submitted.
     pub(crate) room: Semaphore,
 }
 
-impl Default for Board {
+impl Default for Progress {
     fn default() -> Self {
-        Board { steps: AtomicU64::new(0), tasks: watch::Sender::new(0), room: Semaphore::new(0) }
+        Progress { steps: AtomicU64::new(0), tasks: watch::Sender::new(0), room: Semaphore::new(0) }
     }
 }
 
-impl Board {
+impl Progress {
     /// A step has run; perhaps the last of its task.
     pub fn ran(&self, is_last: bool) {
         self.steps.fetch_add(1, Relaxed);

@@ -1,8 +1,9 @@
-//! What happens to a rate while somebody else's transaction sits idle for five minutes.
+//! The loss of throughput during a transaction that is idle for five minutes.
 //!
-//! While it is open nothing updated or deleted since it began can be cleaned up, and every claim may have to wade through the dead.
-//! The rate before it is taken when the tables have grown and checkpoints come and go: new tables on a server without a checkpoint
-//! to write are faster, transaction or not, and that rate is told, too.
+//! While it is open, rows updated or deleted since it began cannot be vacuumed, and claims may have to skip dead
+//! tuples.
+//! The rate before it is taken when the tables have grown and checkpoints run: new tables on a server without a
+//! checkpoint are faster, with or without the transaction, and that rate is reported, too.
 
 use std::time::Duration;
 
@@ -12,18 +13,20 @@ use crate::Result;
 use crate::report::Figures;
 use crate::server::Server;
 
-/// Seconds: it gets going; the tables grow, and the first checkpoint is over; a rate is measured; the transaction is open; a rate is measured again.
+/// Seconds: the start; the tables grow, and the first checkpoint ends; a rate is measured; the transaction is open; a
+/// rate is measured again.
 const START: usize = 10;
 const RUN_UP: usize = 90;
 const WINDOW: usize = 30;
 const OPEN: usize = 300;
-/// Rates are told from when the workload counts, which is a few seconds after the transaction does: windows beside it begin and end that much before.
+/// The workload starts to count a few seconds after the transaction's clock starts: windows beside it begin and end
+/// that much earlier.
 const LATE: usize = 3;
 /// All of it.
 pub(crate) const SECONDS: usize = RUN_UP + WINDOW + OPEN + WINDOW;
 
 /// Opens a transaction when the rate without it is known, and ends it.
-pub(crate) async fn sit(server: &Server) -> Result<()> {
+pub(crate) async fn hold(server: &Server) -> Result<()> {
     sleep(Duration::from_secs((RUN_UP + WINDOW) as u64)).await;
     server.sit_idle(Duration::from_secs(OPEN as u64)).await
 }
