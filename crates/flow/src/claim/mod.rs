@@ -247,7 +247,7 @@ impl Claims {
         lost: Arc<UnansweredClaims>,
         meter: Arc<Meter>,
     ) -> Claims {
-        let bounds = Arc::new(ScanBounds::short_slack());
+        let bounds = Arc::new(ScanBounds::new());
         Claims {
             channel,
             meter,
@@ -284,8 +284,7 @@ impl Claim for Claims {
         if busy_until > began {
             self.behind.read(&known, began);
         }
-        let begin = if poll.waits() { ScanBounds::begin_busy } else { ScanBounds::begin_not_waiting };
-        let begin = |lane: &i64| (*lane, begin(&self.bounds, lane, busy_until, began));
+        let begin = |lane: &i64| (*lane, self.bounds.begin_busy(lane, busy_until, began));
         let readings: HashMap<i64, Scan> = known.iter().map(begin).collect();
         let unheard = self.lost.unheard();
         let query = sqlx::query(&self.claim)
