@@ -249,7 +249,7 @@ impl Claims {
         releases: Arc<Releases>,
         meter: Arc<Meter>,
     ) -> Claims {
-        let bounds = Arc::new(ScanBounds::short_slack());
+        let bounds = Arc::new(ScanBounds::new());
         Claims {
             channel,
             meter,
@@ -286,8 +286,7 @@ impl Claim for Claims {
         if busy_until > began {
             self.full_scans.start(&queues, began);
         }
-        let begin = if poll.waits() { ScanBounds::begin_busy } else { ScanBounds::begin_not_waiting };
-        let begin = |queue: &i64| (*queue, begin(&self.bounds, queue, busy_until, began));
+        let begin = |queue: &i64| (*queue, self.bounds.begin_busy(queue, busy_until, began));
         let scans: HashMap<i64, Scan> = queues.iter().map(begin).collect();
         let (fence, sent) = self.releases.sent();
         let query = sqlx::query(&self.claim)

@@ -100,7 +100,7 @@ impl Pops {
             unanswered: UnansweredClaims::new(),
             lease_cache,
             counters,
-            bounds: ScanBounds::short_slack(),
+            bounds: ScanBounds::new(),
             claim: schema.sql(reveille_pg::statement!("claim")),
             due_queues: schema.sql(reveille_pg::statement!("due_queues")),
             release: schema.sql(reveille_pg::statement!("release_leases")),
@@ -172,9 +172,7 @@ impl Claim for Pops {
         };
         match poll.key.source.parts() {
             [Some(queue), None, ..] => {
-                let now = Instant::now();
-                let begin = if poll.waits() { ScanBounds::begin_busy } else { ScanBounds::begin_not_waiting };
-                let reading = begin(&self.bounds, &poll.key, now, now);
+                let reading = self.bounds.begin(&poll.key, Instant::now());
                 self.claim_in_queue(conn, poll, (queue, None), reading.bound_us, &mut progress).await?;
                 let (oldest, now) = (progress.oldest_us, progress.now_us);
                 let sweep = self.bounds.end(&poll.key, reading, oldest, now, Instant::now());

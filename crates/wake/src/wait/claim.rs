@@ -83,6 +83,7 @@ pub trait Claim: Send + Sync + 'static {
 
 /// One poll: the waiters it is made for.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct PollRequest<K, A> {
     /// The key that all waiters share.
     pub key: K,
@@ -92,6 +93,7 @@ pub struct PollRequest<K, A> {
 
 /// One waiter of a poll.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Waiter<A> {
     /// How many items it takes at most.
     pub want: usize,
@@ -99,19 +101,12 @@ pub struct Waiter<A> {
     pub args: Arc<A>,
     /// How long it has waited.
     pub waited: Duration,
-    /// Whether it keeps waiting if there is nothing for it. If not, this is its only poll.
-    pub waits: bool,
 }
 
 impl<K, A> PollRequest<K, A> {
     /// How many items all waiters together want.
     pub fn wanted(&self) -> usize {
         self.waiters.iter().fold(0, |all, waiter| all.saturating_add(waiter.want))
-    }
-
-    /// Whether all waiters keep waiting if there is nothing for them.
-    pub fn waits(&self) -> bool {
-        self.waiters.iter().all(|waiter| waiter.waits)
     }
 }
 

@@ -131,7 +131,6 @@ impl<C: Claim> Inner<C> {
             want: waiter.want,
             args: waiter.request.args.clone(),
             waited: now.saturating_duration_since(waiter.since),
-            waits: waiter.waits,
         });
         let request = PollRequest { key: entry.key.clone(), waiters: waiters.collect() };
         self.metrics.woken(begun.reason);

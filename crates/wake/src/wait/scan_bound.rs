@@ -10,10 +10,6 @@
 //!
 //! A busy group need not wait for its full scan: it can be made in the background, on another connection
 //! ([`ScanBounds::defer_full_scans`]).
-//!
-//! A claimed row within the slack is skipped by every poll: with thousands of claims a second, by hundreds of polls. So
-//! there can be a second, *short* slack, as small as commits usually are; scans with the wider slack then become rare,
-//! too, depending on their cost.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -24,21 +20,15 @@ use tokio::time::Instant;
 
 /// How far below the last claim a scan begins: longer than nearly every commit takes.
 const SLACK: Duration = Duration::from_millis(200);
-/// The same for most polls where many follow on each other: longer than a write usually takes from its due time to its
-/// commit.
-const SHORT_SLACK: Duration = Duration::from_millis(50);
-/// A row that became due no longer ago than this is not below the wider bound: the other half of the slack is for the
-/// commit that made it visible.
+/// A row that became due no longer ago than this is not below the bound: the other half of the slack is for the commit
+/// that made it visible.
 pub const RECENT: Duration = Duration::from_millis(SLACK.as_millis() as u64 / 2);
-/// After a wider scan, the next one follows after this many times what it took: wider scans cost at most a twentieth of
+/// After a full scan, the next one follows after this many times what it took: full scans cost at most a twentieth of
 /// the time.
 const REST: u32 = 20;
 /// The shortest and the longest rest. The longest is how long a row below the bound may go unnoticed.
 const REST_SHORTEST: Duration = Duration::from_millis(20);
 const REST_LONGEST: Duration = Duration::from_secs(5);
-/// The longest rest of scans with the wider slack: a row of a commit that took longer than the short slack is still
-/// within the wider one when that is scanned next.
-const REST_LONGEST_WIDER: Duration = RECENT;
 /// How many times longer a rest may be than the one before: a scan that waited, for a lock or the CPU, is not one that
 /// skipped dead tuples.
 const REST_GROWTH: u32 = 4;
@@ -47,25 +37,13 @@ const REST_EXPENSIVE: Duration = Duration::from_millis(200);
 /// Groups remembered; beyond it all are forgotten, and make one full scan each.
 const GROUPS_MAX: usize = 1_000;
 
-/// When to make the next scan of one width.
-#[derive(Debug, Clone, Copy)]
-struct NextScan {
-    at: Instant,
-    /// How long that is after the last one.
-    rest: Duration,
-}
-
-impl NextScan {
-    /// Sets the rest after a scan that took this long.
-    fn set_rest(&mut self, took: Duration, longest: Duration) {
-        self.rest = (took * REST).clamp(REST_SHORTEST, longest.min(self.rest * REST_GROWTH));
-    }
-}
-
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct ScanBound {
     /// The due time of the last claim by the database's clock, in microseconds of the Unix epoch.
     due_us: i64,
+    /// When to make the next full scan, and how long that is after the last one.
+    full_scan_at: Instant,
+    rest: Duration,
     /// The due time of a row found below the bound, and when it was found; kept until a poll that began later has
     /// ended.
     below: Option<(i64, Instant)>,
@@ -73,15 +51,28 @@ struct ScanBound {
     deferred_until: Option<Instant>,
     /// The background scan is running.
     is_deferred: bool,
-    /// By level: of the full scan, then of each slack but the shortest, which is used otherwise.
-    next_scans: Vec<NextScan>,
+}
+
+impl ScanBound {
+    fn new(due_us: i64, now: Instant) -> ScanBound {
+        let (below, deferred_until, is_deferred) = (None, None, false);
+        ScanBound { due_us, full_scan_at: now, rest: REST_SHORTEST, below, deferred_until, is_deferred }
+    }
+
+    /// Where bounded scans start.
+    fn bound_us(&self) -> i64 {
+        self.due_us - SLACK.as_micros() as i64
+    }
+
+    /// Sets the rest after a full scan that took this long.
+    fn set_rest(&mut self, took: Duration) {
+        self.rest = (took * REST).clamp(REST_SHORTEST, REST_LONGEST.min(self.rest * REST_GROWTH));
+    }
 }
 
 /// The scan lower bounds of a consumer's groups.
 #[derive(Debug)]
 pub struct ScanBounds<K> {
-    /// How far below the last claim a scan may begin, the widest first.
-    slacks: &'static [Duration],
     state: Mutex<State<K>>,
 }
 
@@ -97,11 +88,9 @@ struct State<K> {
 pub struct Scan {
     /// The lower bound of the due time, in microseconds of the Unix epoch; `None`: a full scan.
     pub bound_us: Option<i64>,
-    /// How many wider scans there are; zero is the full scan.
-    level: usize,
     since: Instant,
-    /// How long until the next wider scan.
-    wider_in: Option<Duration>,
+    /// How long until the next full scan.
+    full_scan_in: Option<Duration>,
     epoch: u64,
 }
 
@@ -121,17 +110,7 @@ impl<K: Eq + Hash + Clone> Default for ScanBounds<K> {
 impl<K: Eq + Hash + Clone> ScanBounds<K> {
     /// No bounds yet. A row that became due within [`RECENT`] is not below its bound.
     pub fn new() -> Self {
-        Self::with(&[SLACK])
-    }
-
-    /// No bounds yet, for consumers whose polls follow closely on each other. A row of a slow commit may be found a
-    /// little later.
-    pub fn short_slack() -> Self {
-        Self::with(&[SLACK, SHORT_SLACK])
-    }
-
-    fn with(slacks: &'static [Duration]) -> Self {
-        ScanBounds { slacks, state: Mutex::new(State { bounds: HashMap::new(), epoch: 0 }) }
+        ScanBounds { state: Mutex::new(State { bounds: HashMap::new(), epoch: 0 }) }
     }
 
     /// Where the scan of a poll that begins now starts.
@@ -142,35 +121,21 @@ impl<K: Eq + Hash + Clone> ScanBounds<K> {
     /// The same for a group that is busy until then and leaves full scans to the background: see
     /// [`defer_full_scans`](Self::defer_full_scans).
     pub fn begin_busy(&self, key: &K, until: Instant, now: Instant) -> Scan {
-        self.begin_within(key, self.slacks.len(), until, now)
-    }
-
-    /// The same for a claim that does not wait, and so has no later poll: at least with the widest slack.
-    pub fn begin_not_waiting(&self, key: &K, until: Instant, now: Instant) -> Scan {
-        self.begin_within(key, 1, until, now)
-    }
-
-    /// With one of the first `slacks` slacks.
-    fn begin_within(&self, key: &K, slacks: usize, until: Instant, now: Instant) -> Scan {
         let State { bounds, epoch } = &*self.state.lock();
-        let full = Scan { bound_us: None, level: 0, since: now, wider_in: None, epoch: *epoch };
-        let Some(ScanBound { due_us, below, deferred_until, next_scans, .. }) = bounds.get(key) else { return full };
-        let deferred_until = deferred_until.map_or(now, |deferred_until| deferred_until.min(until));
-        let at = |level: usize| if level == 0 { next_scans[0].at.max(deferred_until) } else { next_scans[level].at };
-        let level = (0..slacks).find(|level| at(*level) <= now).unwrap_or(slacks);
-        let Some(slack) = level.checked_sub(1) else { return full };
-        let bound_us = due_us - self.slacks[slack].as_micros() as i64;
-        Scan {
-            bound_us: Some(below.map_or(bound_us, |(below_us, _)| below_us.min(bound_us))),
-            level,
-            wider_in: (0..level).map(|level| at(level).saturating_duration_since(now)).min(),
-            ..full
+        let full = Scan { bound_us: None, since: now, full_scan_in: None, epoch: *epoch };
+        let Some(bound) = bounds.get(key) else { return full };
+        let deferred_until = bound.deferred_until.map_or(now, |deferred_until| deferred_until.min(until));
+        let full_scan_at = bound.full_scan_at.max(deferred_until);
+        if full_scan_at <= now {
+            return full;
         }
+        let bound_us = bound.below.map_or(bound.bound_us(), |(below_us, _)| below_us.min(bound.bound_us()));
+        Scan { bound_us: Some(bound_us), full_scan_in: Some(full_scan_at.saturating_duration_since(now)), ..full }
     }
 
     /// A full scan that begins now.
     pub fn begin_unbounded(&self, now: Instant) -> Scan {
-        Scan { bound_us: None, level: 0, since: now, wider_in: None, epoch: self.state.lock().epoch }
+        Scan { bound_us: None, since: now, full_scan_in: None, epoch: self.state.lock().epoch }
     }
 
     /// A poll has ended. `claimed_us` is the earliest due time of what it claimed; `None` means that it claimed nothing
@@ -193,12 +158,9 @@ impl<K: Eq + Hash + Clone> ScanBounds<K> {
         if bounds.len() >= GROUPS_MAX && !bounds.contains_key(key) {
             bounds.clear();
         }
-        let mut again = scan.wider_in;
-        let first = || {
-            let next_scans = vec![NextScan { at: now, rest: REST_SHORTEST }; self.slacks.len()];
-            let due_us = claimed_us.or(now_us).filter(|_| scan.level == 0)?;
-            Some(ScanBound { due_us, next_scans, ..ScanBound::default() })
-        };
+        let is_full = scan.bound_us.is_none();
+        let mut again = scan.full_scan_in;
+        let first = || claimed_us.or(now_us).filter(|_| is_full).map(|due_us| ScanBound::new(due_us, now));
         if let Some(mut bound) = bounds.remove(key).or_else(first) {
             bound.due_us = claimed_us.or(now_us).unwrap_or(bound.due_us);
             bound.below.take_if(|(_, found_at)| *found_at < scan.since);
@@ -206,16 +168,10 @@ impl<K: Eq + Hash + Clone> ScanBounds<K> {
                 // It was found during this poll.
                 again = Some(Duration::ZERO);
             }
-            if scan.level == 0 {
+            if is_full {
                 (bound.deferred_until, bound.is_deferred) = (None, false);
-            }
-            // It includes what scans with less slack read.
-            for (level, next) in bound.next_scans.iter_mut().enumerate().skip(scan.level) {
-                if level == scan.level {
-                    let longest = if level == 0 { REST_LONGEST } else { REST_LONGEST_WIDER };
-                    next.set_rest(now.saturating_duration_since(scan.since), longest);
-                }
-                next.at = now + next.rest;
+                bound.set_rest(now.saturating_duration_since(scan.since));
+                bound.full_scan_at = now + bound.rest;
             }
             bounds.insert(key.clone(), bound);
         }
@@ -234,12 +190,13 @@ impl<K: Eq + Hash + Clone> ScanBounds<K> {
         let mut deferred = Vec::new();
         for key in keys {
             let Some(bound) = bounds.get_mut(key) else { continue };
-            let NextScan { at, rest } = bound.next_scans[0];
-            let is_due = at <= now && bound.deferred_until.is_none_or(|deferred_until| deferred_until <= now);
+            let rest = bound.rest;
+            let is_due =
+                bound.full_scan_at <= now && bound.deferred_until.is_none_or(|deferred_until| deferred_until <= now);
             if is_due && rest > REST_EXPENSIVE {
                 bound.deferred_until = Some(now + rest);
                 if !std::mem::replace(&mut bound.is_deferred, true) {
-                    deferred.push((key.clone(), bound.due_us - self.slacks[0].as_micros() as i64));
+                    deferred.push((key.clone(), bound.bound_us()));
                 }
             }
         }
@@ -250,7 +207,7 @@ impl<K: Eq + Hash + Clone> ScanBounds<K> {
     /// from there.
     pub fn full_scan_found(&self, key: &K, found_us: Option<i64>, took: Duration, now: Instant) {
         if let Some(bound) = self.state.lock().bounds.get_mut(key) {
-            bound.next_scans[0].set_rest(took, REST_LONGEST);
+            bound.set_rest(took);
             bound.is_deferred = false;
             let known_us = bound.below.map(|(below_us, _)| below_us);
             bound.below = found_us.into_iter().chain(known_us).min().map(|below_us| (below_us, now));

@@ -26,47 +26,6 @@ async fn expensive_full_scans_are_rare() {
     }
 }
 
-/// With a second, short slack most polls use that one, and the wider one as often as is cheap; a poll without a full
-/// scan answers when to make the next wider one.
-#[tokio::test(start_paused = true)]
-async fn a_short_slack_makes_wider_scans_rare() {
-    let bounds = ScanBounds::short_slack();
-    let (claimed, short_slack, wide) = (Some(5_000_000), Some(4_950_000), Some(4_800_000));
-    let ms = Duration::from_millis;
-    let poll = async |took: u64| {
-        let scan = bounds.begin(&"key", Instant::now());
-        tokio::time::advance(ms(took)).await;
-        (scan.bound_us, bounds.end(&"key", scan, claimed, None, Instant::now()))
-    };
-    assert_eq!(poll(10).await, (None, None), "a full scan: the next after 80 ms, one with the wider slack after 20");
-    assert_eq!(poll(0).await, (short_slack, Some(ms(20))), "the wider slack comes before the full scan");
-    tokio::time::advance(ms(20)).await;
-    assert_eq!(poll(5).await, (wide, Some(ms(60))), "it took long: the full scan is due first, after 60 ms");
-    assert_eq!(poll(0).await, (short_slack, Some(ms(55))));
-    tokio::time::advance(ms(55)).await;
-    assert_eq!(poll(10).await, (None, None), "a full scan includes the wider slack");
-    tokio::time::advance(ms(79)).await;
-    assert_eq!(poll(0).await, (short_slack, Some(ms(1))));
-    tokio::time::advance(ms(1)).await;
-    assert_eq!(poll(10).await, (wide, Some(ms(120))), "again after a hundred milliseconds, however long it took");
-    tokio::time::advance(ms(99)).await;
-    assert_eq!(poll(0).await, (short_slack, Some(ms(1))));
-}
-
-/// A claim that does not wait has no later poll: it uses the wider slack when waiting claims use the short one, and
-/// makes a full scan when one is due.
-#[tokio::test(start_paused = true)]
-async fn claims_that_do_not_wait_use_the_wider_slack() {
-    let bounds = ScanBounds::short_slack();
-    let first = bounds.begin_not_waiting(&"key", Instant::now(), Instant::now());
-    assert_eq!(first.bound_us, None);
-    bounds.end(&"key", first, Some(5_000_000), None, Instant::now());
-    assert_eq!(bounds.begin(&"key", Instant::now()).bound_us, Some(4_950_000));
-    assert_eq!(bounds.begin_not_waiting(&"key", Instant::now(), Instant::now()).bound_us, Some(4_800_000));
-    tokio::time::advance(REST_SHORTEST).await;
-    assert_eq!(bounds.begin_not_waiting(&"key", Instant::now(), Instant::now()).bound_us, None);
-}
-
 /// A busy group leaves an expensive full scan to the background and then scans once from what that found, also if a
 /// poll was running when it was found. A group that is not busy makes the full scan itself, and so does a busy one if
 /// the background scan failed.
@@ -102,7 +61,7 @@ async fn busy_groups_defer_full_scans() {
     tokio::time::advance(ms(240)).await;
     let later = Instant::now() + ms(5_000);
     assert_eq!(bounds.defer_full_scans([&"key"], Instant::now()), [("key", 4_800_000)]);
-    assert_eq!(bounds.begin_busy(&"key", later, Instant::now()).wider_in, Some(ms(800)), "twenty times 40");
+    assert_eq!(bounds.begin_busy(&"key", later, Instant::now()).full_scan_in, Some(ms(800)), "twenty times 40");
     tokio::time::advance(ms(800)).await;
     assert_eq!(bounds.defer_full_scans([&"key"], Instant::now()), [], "it is still running");
     assert_eq!(bounds.begin_busy(&"key", later, Instant::now()).bound_us, bound);
