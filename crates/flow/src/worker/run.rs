@@ -243,7 +243,7 @@ impl Run {
     }
 
     fn report(&self, token: Token, result: AttemptResult) {
-        self.send(StepReport { token, result: result }, Duration::ZERO);
+        self.send(StepReport { token, result }, Duration::ZERO);
     }
 
     fn send(&self, ended: StepReport, pause: Duration) {
