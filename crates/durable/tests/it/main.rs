@@ -1,6 +1,7 @@
 //! The provider against PostgreSQL.
 
 mod agreement;
+mod caching;
 mod calls;
 mod consistency;
 mod crowds;
@@ -12,7 +13,6 @@ mod import;
 mod observability;
 mod psql;
 mod races;
-mod caching;
 mod retention;
 mod scenarios;
 mod schema;

@@ -3,18 +3,18 @@
 //! never by the fault.
 
 mod answers;
-mod unavailable;
 mod clocks;
 mod corrupted;
 mod dropped;
 mod exhausted;
 mod full;
-mod locked;
 mod killed;
 mod leases;
 mod load;
+mod locked;
 mod process;
 mod texts;
+mod unavailable;
 mod unreadable;
 
 use std::time::Duration;
