@@ -58,9 +58,9 @@ async fn expired_messages_are_removed() {
     let slow = soon(&queues, of("q", "g", 1)).await;
     age(&queues, 100).await;
     push(&queues, "q", "p", &["3"]).await;
-    assert_eq!(queues.retain().await.expect("kept house"), 3);
+    assert_eq!(queues.retain().await.expect("retention"), 3);
     assert_eq!(stored(&queues).await, 4);
-    assert_eq!(queues.retain().await.expect("kept house"), 0);
+    assert_eq!(queues.retain().await.expect("retention"), 0);
     let state = queues.queues(Some("q"), Page { limit: 9, offset: 0 }).await.expect("listed").rows.remove(0);
     assert_eq!((state.name.as_str(), state.messages.total), ("q", 1));
     // A lease on removed messages lasts; its end lets the group continue.
@@ -80,7 +80,7 @@ async fn a_cursor_before_removed_messages_continues() {
     push(&queues, "q", "p", &["1"]).await;
     push(&queues, "q", "p", &["2"]).await;
     age(&queues, 100).await;
-    assert_eq!(queues.retain().await.expect("kept house"), 2);
+    assert_eq!(queues.retain().await.expect("retention"), 2);
     assert!(now(&queues, of("q", "g", 1)).await.is_none());
     assert_eq!(queues.groups(Some("g"), None).await.expect("listed")[0].lag, 0);
     push(&queues, "q", "p", &["3"]).await;
@@ -98,17 +98,17 @@ async fn messages_consumed_by_all_groups_are_removed() {
         push(&queues, "q", "p", &names).await;
     }
     age(&queues, 100).await;
-    assert_eq!(queues.retain().await.expect("kept house"), 0, "no group has consumed it");
+    assert_eq!(queues.retain().await.expect("retention"), 0, "no group has consumed it");
     end(&queues, &soon(&queues, of("q", "g", 4)).await, AckStatus::Completed).await;
     end(&queues, &soon(&queues, of("q", "slow", 3)).await, AckStatus::Completed).await;
     let held = soon(&queues, of("q", "slow", 1)).await;
-    assert_eq!(queues.retain().await.expect("kept house"), 2, "the second segment is still read");
+    assert_eq!(queues.retain().await.expect("retention"), 2, "the second segment is still read");
     assert_eq!(stored(&queues).await, 2);
     end(&queues, &held, AckStatus::Completed).await;
     push(&queues, "q", "p", &["5"]).await;
     end(&queues, &soon(&queues, of("q", "g", 4)).await, AckStatus::Completed).await;
     end(&queues, &soon(&queues, of("q", "slow", 4)).await, AckStatus::Completed).await;
-    assert_eq!(queues.retain().await.expect("kept house"), 2, "the third is too young");
+    assert_eq!(queues.retain().await.expect("retention"), 2, "the third is too young");
     assert_eq!(stored(&queues).await, 1);
 }
 
@@ -133,13 +133,9 @@ async fn consumed_messages_are_removed_after_a_day_by_default() {
         }
     }
     end(&queues, &soon(&queues, of("slow", "g", 1)).await, AckStatus::Completed).await;
-    assert_eq!(queues.retain().await.expect("kept house"), 0, "they are young");
+    assert_eq!(queues.retain().await.expect("retention"), 0, "they are young");
     age(&queues, 2 * 86_400).await;
-    assert_eq!(
-        queues.retain().await.expect("kept house"),
-        3,
-        "both of one queue, and the first of what is read slowly"
-    );
+    assert_eq!(queues.retain().await.expect("retention"), 3, "both of one queue, and the first of what is read slowly");
     assert_eq!(transactions(&soon(&queues, of("slow", "g", 9)).await), ["2"]);
     assert!(now(&queues, of("default", "late", 9)).await.is_none(), "a new group starts with the remaining messages");
     assert_eq!(transactions(&soon(&queues, of("never", "late", 9)).await), ["1", "2"]);
@@ -179,8 +175,8 @@ async fn a_ttl_applies_only_if_it_is_set() {
     queues.add_trace(&trace).await.expect("noted");
     end(&queues, &soon(&queues, of("q", "g", 1)).await, AckStatus::DeadLetter).await;
     age(&queues, 100_000).await;
-    assert_eq!(queues.retain().await.expect("kept house"), 0, "the default does not apply");
-    assert_eq!(queues.evict().await.expect("kept house"), 2);
+    assert_eq!(queues.retain().await.expect("retention"), 0, "the default does not apply");
+    assert_eq!(queues.evict().await.expect("retention"), 2);
     assert_eq!(stored(&queues).await, 1);
     assert_eq!(queues.dead_letters_of(partition, "1").await.expect("asked").len(), 1);
     assert_eq!(queues.count("select count(*) from {schema}.trace").await, 0);
@@ -201,12 +197,12 @@ async fn messages_that_waited_too_long_are_skipped() {
     end(&queues, &soon(&queues, of("q", "slow", 1)).await, AckStatus::Failed).await;
     age(&queues, 100).await;
     push(&queues, "q", "p", &["3"]).await;
-    assert_eq!(queues.evict().await.expect("kept house"), 3, "two of slow, one without a group");
-    assert_eq!(queues.evict().await.expect("kept house"), 0);
+    assert_eq!(queues.evict().await.expect("retention"), 3, "two of slow, one without a group");
+    assert_eq!(queues.evict().await.expect("retention"), 0);
     let next = soon(&queues, of("q", "slow", 9)).await;
     assert_eq!((transactions(&next), next.messages[0].retries), (vec!["3"], 0));
     end(&queues, &held, AckStatus::Completed).await;
-    assert_eq!(queues.evict().await.expect("kept house"), 1, "its lease has expired");
+    assert_eq!(queues.evict().await.expect("retention"), 1, "its lease has expired");
     assert_eq!(transactions(&soon(&queues, of("q", "busy", 9)).await), ["3"]);
     assert_eq!(transactions(&soon(&queues, of("q", "done", 9)).await), ["3"]);
     assert_eq!(
@@ -230,7 +226,7 @@ async fn retention_works_in_steps_on_one_server() {
     assert!(ours);
     assert_eq!(queues.retain().await.expect("nothing done"), 0);
     other.rollback().await.expect("rolled back");
-    assert_eq!(queues.retain().await.expect("kept house"), 530);
+    assert_eq!(queues.retain().await.expect("retention"), 530);
     assert_eq!(stored(&queues).await, 0);
     assert_eq!(queues.count("select max(first_offset) from {schema}.partition").await, 501);
 }
@@ -252,7 +248,7 @@ async fn removable_messages_are_searched_once() {
          end $$",
     );
     sqlx::raw_sql(&counting).execute(queues.db.database().pool()).await.expect("counted");
-    assert_eq!(queues.retain().await.expect("kept house"), 930);
+    assert_eq!(queues.retain().await.expect("retention"), 930);
     assert_eq!(queues.count("select last_value from {schema}.searched").await, 30, "once for each");
 }
 
@@ -279,10 +275,10 @@ async fn retention_waits_for_a_busy_partition() {
         tokio::time::sleep(Duration::from_millis(100)).await;
         brief.commit().await.expect("committed");
     });
-    assert_eq!(removed.expect("kept house"), 302);
+    assert_eq!(removed.expect("retention"), 302);
     assert_eq!(stored(&queues).await, 1);
     long.commit().await.expect("committed");
-    assert_eq!(queues.retain().await.expect("kept house"), 1);
+    assert_eq!(queues.retain().await.expect("retention"), 1);
 }
 
 /// While two processes push and read, retention runs all the time: consumers miss no unread message, the order is kept,
@@ -389,7 +385,7 @@ async fn a_lease_on_removed_messages_expires() {
     let short = Pop { lease: Some(Duration::from_millis(300)), ..of("q", "g", 1) };
     assert!(now(&queues, short).await.is_some());
     age(&queues, 100).await;
-    assert_eq!(queues.retain().await.expect("kept house"), 1);
+    assert_eq!(queues.retain().await.expect("retention"), 1);
     push(&queues, "q", "p", &["2"]).await;
     let next = soon(&queues, of("q", "g", 9)).await;
     assert_eq!((transactions(&next), next.messages[0].retries), (vec!["2"], 0));
@@ -413,7 +409,7 @@ async fn a_group_before_removed_messages_continues() {
         age(&queues, 100).await;
         push(&queues, "q", "p", &["15", "16"]).await;
         push(&queues, "q", "r", &["x"]).await;
-        assert_eq!(queues.retain().await.expect("kept house"), 15);
+        assert_eq!(queues.retain().await.expect("retention"), 15);
         let mut read = Vec::new();
         for _ in 0..if source == Source::queue("q") { 3 } else { 2 } {
             let batch = soon(&queues, pop()).await;
@@ -437,7 +433,7 @@ async fn leased_messages_that_were_removed_can_be_acked() {
     let batch = soon(&queues, of("q", "g", 2)).await;
     age(&queues, 100).await;
     push(&queues, "q", "p", &["3"]).await;
-    assert_eq!(queues.retain().await.expect("kept house"), 2);
+    assert_eq!(queues.retain().await.expect("retention"), 2);
     assert!(end(&elsewhere.queues, &batch, AckStatus::Completed).await.iter().all(|acked| acked.lease_released));
     assert_eq!(transactions(&soon(&queues, of("q", "g", 2)).await), ["3"]);
 }
