@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 workspace=$(pwd -P)
 me=$(id -u)
 
-# Any user can make a folder of such a name in /tmp. Ours is a folder of the caller in which no other user can write: closed to
+# Any user can make a folder of such a name there. Ours is a folder of the caller in which no other user can write: closed to
 # others, or, for root, open to pass through for the user who runs the servers.
 is_ours() {
     mode=700
@@ -17,11 +17,11 @@ is_ours() {
     [ -n "$(find "$1" -prune -type d -user "$me" -perm "$mode" 2>/dev/null)" ]
 }
 
-# The temporary folder and /tmp are often one.
+# The servers are in memory if there is enough of it, else in the temporary folder, or in /tmp; these are often one.
 temporary=$(cd "${TMPDIR:-/tmp}" && pwd -P)
 others=$(cd /tmp && pwd -P)
 if [ "$others" = "$temporary" ]; then others=; fi
-for parent in "$temporary" ${others:+"$others"}; do
+for parent in /dev/shm "$temporary" ${others:+"$others"}; do
     for folder in "$parent/reveille-test-$me"-*; do
         is_ours "$folder" || continue
         [ "$(cat "$folder/workspace" 2>/dev/null)" = "$workspace" ] || continue

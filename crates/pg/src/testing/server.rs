@@ -1,7 +1,7 @@
 //! The server that all tests share.
 //!
 //! ```text
-//! <temporary folder>/reveille-test-<uid>-<version>-<hash of the workspace>/
+//! <folder in memory, or temporary folder>/reveille-test-<uid>-<version>-<hash of the workspace>/
 //!     in-use      held, shared, by every process that uses a server here; alone by whoever stops them all
 //!     lock        held while somebody starts the server
 //!     download    held while somebody downloads PostgreSQL
@@ -13,8 +13,10 @@
 //!     private-…/  servers of single tests
 //! ```
 //!
-//! The folder is not in the workspace, because root's workspace may be closed to the user that runs the server. Its
-//! name can be guessed, so a folder of that name is used only if it is the caller's and no other user can write in it.
+//! The folder is in memory if there is enough of it: every test creates and drops hundreds of files, and servers of single
+//! tests wait for their writes to reach the disk. It is not in the workspace, because root's workspace may be closed to
+//! the user that runs the server. Its name can be guessed, so a folder of that name is used only if it is the caller's and
+//! no other user can write in it.
 //! It is removed when the servers are stopped.
 
 use std::env;
@@ -44,6 +46,13 @@ const MAX_CONNECTIONS: u32 = 400;
 
 /// Statements of every test are told apart by the schema in their text; an evicted one would be a miscount.
 const MAX_STATEMENTS: u32 = 50_000;
+
+/// The file system in memory that Linux has.
+const MEMORY: &str = "/dev/shm";
+
+/// The least size of that file system, by default half of the memory. The servers of a whole run take less than half of
+/// it.
+const MEMORY_MIN: u64 = 8 << 30;
 
 /// The server to test on.
 #[derive(Debug)]
@@ -95,12 +104,11 @@ impl Folder {
     /// Opens the folder of this workspace, user and version, making it if need be.
     pub(super) async fn open() -> Folder {
         let account = Account::for_server().await.unwrap_or_else(|error| panic!("{error}"));
-        // Root's temporary folder may be private, and the server's user must get in.
-        let parent = if account.is_some() { PathBuf::from("/tmp") } else { env::temp_dir() };
+        let parent = parent(account.is_some());
         // The server names its folder by its real path.
         let parent = fs::canonicalize(&parent)
             .unwrap_or_else(|error| panic!("no temporary folder {}: {error}", parent.display()));
-        let caller = embedded::caller_uid().await;
+        let caller = embedded::caller_uid();
         let root = parent.join(format!("reveille-test-{caller}-{}", key()));
         let folder = Folder { root, account };
         let using = folder.clone();
@@ -318,6 +326,18 @@ impl Folder {
 
 fn open_or_create(path: &Path) -> std::io::Result<File> {
     OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path)
+}
+
+/// The folder for the folder of the test servers. It depends on nothing that changes during a run, so that all
+/// processes choose the same.
+fn parent(root: bool) -> PathBuf {
+    let memory = PathBuf::from(MEMORY);
+    let size = rustix::fs::statvfs(&memory).map_or(0, |found| found.f_blocks.saturating_mul(found.f_frsize));
+    if size >= MEMORY_MIN && rustix::fs::access(&memory, rustix::fs::Access::WRITE_OK).is_ok() {
+        return memory;
+    }
+    // Root's temporary folder may be private, and the server's user must get in.
+    if root { PathBuf::from("/tmp") } else { env::temp_dir() }
 }
 
 /// Starts a server for tests.
