@@ -22,6 +22,8 @@ mod history;
 mod inbox;
 mod instance;
 mod kv;
+#[cfg(feature = "validation")]
+mod patient;
 mod provider;
 mod removal;
 mod session;

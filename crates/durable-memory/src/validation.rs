@@ -6,6 +6,8 @@
 
 pub use duroxide::provider_validation as suite;
 
+pub use crate::patient::Patient;
+
 /// The last version that stamped histories the old way, and the first of the new: a function that takes a stamp is called
 /// with both.
 pub const STAMPS: [&str; 2] = ["0.1.30", "0.1.31"];
@@ -39,8 +41,8 @@ macro_rules! validations {
 }
 
 /// Gives the list of all validation functions to [`validation_list!`](crate::validation_list). A function's kind is what it
-/// takes: a `factory`; a factory and a version (`stamped`); or a provider, whether it waits (`long`), does not (`short`) or
-/// `either`.
+/// takes: a `factory`, or a factory that is made [`Patient`] (`patient`); a factory and a version (`stamped`); or a
+/// provider, whether it waits (`long`), does not (`short`) or `either`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! each_validation {
@@ -120,7 +122,8 @@ macro_rules! each_validation {
                     test_concurrent_instance_fetching test_completions_arriving_during_lock_blocked
                     test_cross_instance_lock_isolation test_message_tagging_during_lock
                     test_ack_only_affects_locked_messages test_multi_threaded_lock_contention
-                    test_multi_threaded_no_duplicate_processing test_multi_threaded_lock_expiration_recovery;
+                    test_multi_threaded_no_duplicate_processing;
+                patient: test_multi_threaded_lock_expiration_recovery;
             }
             kv_store {
                 factory:
@@ -187,11 +190,12 @@ macro_rules! each_validation {
             }
             race_replay {
                 factory:
-                    test_duplicate_start_preserves_pinned_handler test_continue_as_new_unregistered_backoff
+                    test_duplicate_start_preserves_pinned_handler
                     test_continue_as_new_poisoned_successor_is_own_execution test_continue_as_new_duplicate_start
                     test_queue_race_cancellation_replay test_continue_as_new_queue_race_replay
                     test_queue_replay_version_stamp_roundtrip test_positional_wait_race_replay
                     test_legacy_queue_race_decision_preserved;
+                patient: test_continue_as_new_unregistered_backoff;
                 stamped: test_continue_as_new_transition_delivery;
             }
             sessions {
@@ -253,6 +257,9 @@ macro_rules! validation_test {
         $crate::validation_test!(@ $function factory ($factory) {
             $crate::validation::suite::$module::$function(&factory).await;
         });
+    };
+    (patient $polling:ident $module:ident $function:ident ($factory:expr)) => {
+        $crate::validation_test!(factory $polling $module $function ($crate::validation::Patient($factory)));
     };
     (stamped $polling:ident $module:ident $function:ident ($factory:expr)) => {
         mod $function {
