@@ -12,6 +12,8 @@ use crate::fixture::{OtherProgram, PATIENCE, eventually, options};
 
 /// How far in the future the timers of these tests are.
 const AHEAD: Duration = Duration::from_millis(1_500);
+/// How late a timer may be on a busy machine. Without its due time nothing would poll for an hour.
+const LATE: Duration = Duration::from_secs(20);
 
 /// A table of timers, each claimed by deleting it.
 struct Timers {
@@ -104,7 +106,7 @@ async fn waiters_sleep_until_a_received_due_time() {
     let (_wake, consumer) = timers(&db).await;
     let (early, late) = waits_for(&db, &consumer, 1, &format!("+{}", AHEAD.as_millis())).await;
     assert_eq!(early, 0, "it polled before the timer was due");
-    assert!(late < Duration::from_secs(1), "{late:?} late");
+    assert!(late < LATE, "{late:?} late");
 }
 
 /// A payload that is no due time means now: the poll returns the next due time.
@@ -114,7 +116,7 @@ async fn an_unreadable_due_time_causes_a_poll_now() {
     let (_wake, consumer) = timers(&db).await;
     let (early, late) = waits_for(&db, &consumer, 1, "soon").await;
     assert!(early >= 1, "it did not poll");
-    assert!(late < Duration::from_secs(1), "{late:?} late");
+    assert!(late < LATE, "{late:?} late");
 }
 
 /// An item whose waiter went away is handed to the next waiter it fits.

@@ -22,9 +22,14 @@ async fn kill_listeners(other: &mut OtherProgram, role: &str) -> i64 {
     sqlx::query_scalar(kill).bind(role).fetch_one(&mut other.conn).await.expect("end the listener")
 }
 
+/// How long a listener tries to connect before it is reported as lost.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// A pool that reaches the server directly, and whose listener goes through a proxy.
 fn listening_through(db: &TestDb, proxy: &Proxy) -> Database {
-    let options = reveille_pg::Options { listen_url: Some(proxy.url().to_owned()), ..reveille_pg::Options::default() };
+    let listen_url = Some(proxy.url().to_owned());
+    let options =
+        reveille_pg::Options { listen_url, acquire_timeout: ACQUIRE_TIMEOUT, ..reveille_pg::Options::default() };
     Database::connect_lazy(db.url(), options).expect("a pool")
 }
 
@@ -161,7 +166,11 @@ async fn a_queue_without_a_connection_for_its_listener_polls() {
     // The owner's queue creates the tables; the role gets one connection.
     drop(start(db.database(), db.schema(), options()).await);
     other.run(&format!("alter role \"{}\" connection limit 1", role.name())).await;
-    let one = reveille_pg::Options { max_connections: 1, ..reveille_pg::Options::default() };
+    let one = reveille_pg::Options {
+        max_connections: 1,
+        acquire_timeout: ACQUIRE_TIMEOUT,
+        ..reveille_pg::Options::default()
+    };
     let one = Database::connect_lazy(role.url(), one).expect("a pool");
     drop(one.session().await.expect("the one connection"));
     let jobs = start(&one, db.schema(), briefly_polling()).await;

@@ -28,7 +28,7 @@ async fn a_second_process_wakes_the_first() {
         let (committed, id) = other.line(0).await;
         let job = waits.await.expect("served");
         assert_eq!((job.id.to_string(), job.body.as_str()), (id, "hello"));
-        assert!(committed.elapsed() < Duration::from_secs(2), "after {:?}", committed.elapsed());
+        assert!(committed.elapsed() < Duration::from_secs(20), "after {:?}", committed.elapsed());
         other.ended().await;
         assert!(!here.claims.health().polling);
     }
