@@ -28,7 +28,7 @@ check: ## format, lints, documentation, tidiness; changes nothing
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --quiet
-	cargo test --package reveille --test tidy --quiet
+	cargo test --workspace --test tidy --quiet
 
 bench: ## measure, against the targets and the peers (BENCH="durable --quick")
 	@scripts/postgres.sh

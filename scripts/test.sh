@@ -36,27 +36,35 @@ trap finish EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
+# names KIND: what stands in `KIND(…)` in the filter of the suite in .config/nextest.toml, one a line.
+names() {
+    awk -v section="[profile.$SUITE]" '/^\[/ { inside = $0 == section } inside && /^default-filter = /' .config/nextest.toml |
+        grep -o "$1([^)]*)" | sed 's/^[a-z]*(\(.*\))$/\1/'
+}
+
 # The same tests without nextest, as threads instead of processes. Tests that measure time (`alone`) or count pages
 # (`pages`) run afterwards, one at a time, as .config/nextest.toml has it.
-# without_nextest SKIPPED PACKAGES...    SKIPPED: a part of test names, or nothing
 without_nextest() {
-    skip=$1
-    shift
+    set --
+    for package in $(names package); do set -- "$@" --package "$package"; done
+    if [ $# = 0 ]; then set -- --workspace; fi
+    left_out=
+    for part in $(names test); do left_out="$left_out --skip $part"; done
     # Some tests run an example as a process.
     cargo build "$@" --examples
+    if [ "$(names kind)" = test ]; then set -- "$@" --test '*'; else set -- "$@" --tests; fi
     status=0
-    cargo test --no-fail-fast "$@" --tests -- --skip alone:: --skip pages ${skip:+--skip "$skip"} || status=$?
-    cargo test --no-fail-fast "$@" --tests -- alone:: pages --test-threads=1 ${skip:+--skip "$skip"} || status=$?
+    # shellcheck disable=SC2086 # words
+    cargo test --no-fail-fast "$@" -- --skip alone:: --skip pages $left_out || status=$?
+    # shellcheck disable=SC2086
+    cargo test --no-fail-fast "$@" -- alone:: pages --test-threads=1 $left_out || status=$?
     return "$status"
 }
 
 if has cargo-nextest; then
     cargo nextest run --workspace --profile "$SUITE"
-elif [ "$SUITE" = core ]; then
-    without_nextest rabbitmq --package reveille-pg --package reveille-wake --package reveille-durable \
-        --package reveille-queue --package reveille-flow
 else
-    without_nextest '' --workspace
+    without_nextest
 fi
 
 if [ "$SUITE" != default ]; then exit 0; fi

@@ -23,7 +23,7 @@ pub(super) use producer::{Numbers, produce};
 pub(super) use stage::{Plan, Stage};
 
 /// How long people work, unless the environment says otherwise.
-const WORK: Duration = Duration::from_secs(60);
+const WORK: Duration = Duration::from_secs(30);
 /// The group that is moved, and where.
 const WANDERER: (&str, &str) = ("wanderer", "checker.b");
 
