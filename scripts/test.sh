@@ -38,7 +38,8 @@ trap 'exit 143' TERM
 
 # names KIND: what stands in `KIND(…)` in the filter of the suite in .config/nextest.toml, one a line.
 names() {
-    awk -v section="[profile.$SUITE]" '/^\[/ { inside = $0 == section } inside && /^default-filter = /' .config/nextest.toml |
+    awk -v section="[profile.$SUITE]" '/^\[/ { inside = $0 == section } inside && /^default-filter = /' \
+        .config/nextest.toml |
         grep -o "$1([^)]*)" | sed 's/^[a-z]*(\(.*\))$/\1/'
 }
 

@@ -4,12 +4,12 @@
 //!
 //! - `test_multi_threaded_lock_expiration_recovery` allows 0.1 s between the first fetch and the end of its lease, and
 //!   0.2 s until another fetch must find that lease.
-//! - `test_continue_as_new_unregistered_backoff` takes an empty fetch as proof that a runtime has put the turn back with
-//!   a delay; the runtime may only just be fetching it, and drops that fetch when it is stopped, which gives the turn
-//!   back.
+//! - `test_continue_as_new_unregistered_backoff` takes an empty fetch as proof that a runtime has put the turn back
+//!   with a delay; the runtime may only just be fetching it, and drops that fetch when it is stopped, which gives the
+//!   turn back.
 //!
-//! [`Patient`] wraps the providers of a factory. Fetches of a turn that do not wait run one after the other, and one that
-//! finds nothing is repeated for half a second. Everything else passes through unchanged.
+//! [`Patient`] wraps the providers of a factory. Fetches of a turn that do not wait run one after the other, and one
+//! that finds nothing is repeated for half a second. Everything else passes through unchanged.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -13,9 +13,10 @@
 //!     private-…/  servers of single tests
 //! ```
 //!
-//! The folder is in memory if there is enough of it: every test creates and drops hundreds of files, which is a third of
-//! what the server does if they are on a disk. It is not in the workspace, because root's workspace may be closed to the user that runs the server. Its
-//! name can be guessed, so a folder of that name is used only if it is the caller's and no other user can write in it.
+//! The folder is in memory if there is enough of it: every test creates and drops hundreds of files, and servers of
+//! single tests wait for their writes to reach the disk. It is not in the workspace, because root's workspace may be
+//! closed to the user that runs the server. Its name can be guessed, so a folder of that name is used only if it is the
+//! caller's and no other user can write in it.
 //! It is removed when the servers are stopped.
 
 use std::env;
