@@ -10,7 +10,8 @@
 //! # use std::time::Duration;
 //! # use tokio::time::Instant;
 //! # async fn example<C: reveille_wake::Claim>(
-//! #     db: reveille_pg::Database, schema: reveille_pg::Schema, my_claim: impl Fn(reveille_wake::Channel) -> C, key: C::Key, args: C::Args,
+//! #     db: reveille_pg::Database, schema: reveille_pg::Schema,
+//! #     my_claim: impl Fn(reveille_wake::Channel) -> C, key: C::Key, args: C::Args,
 //! # ) -> reveille_wake::Result<()> {
 //! let wake = reveille_wake::Wake::start(&db, &schema, reveille_wake::Options::default());
 //! let jobs = wake.consumer("jobs", my_claim(wake.channel("jobs", reveille_wake::Payload::Empty)));

@@ -1,11 +1,11 @@
 //! Recognising this process's own notifications.
 //!
 //! Waiters of this process are woken directly when a write returns; the notification of the same write arrives shortly
-//! afterwards and would make them poll again for nothing. The format of payloads is public, so they cannot be marked; an own
-//! notification is recognised by the backend that sent it. The danger is to ignore a foreign one: the application may
-//! use the same pooled connection for transactions of its own, which wake no waiter here directly. So exactly as many
-//! notifications of a backend are ignored as a write *that woke its waiters here* has sent, and nothing is expected any
-//! more when the listener's connection ends.
+//! afterwards and would make them poll again for nothing. The format of payloads is public, so they cannot be marked;
+//! an own notification is recognised by the backend that sent it. The danger is to ignore a foreign one: the
+//! application may use the same pooled connection for transactions of its own, which wake no waiter here directly. So
+//! exactly as many notifications of a backend are ignored as a write *that woke its waiters here* has sent, and nothing
+//! is expected any more when the listener's connection ends.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;

@@ -32,8 +32,8 @@ pub(crate) const KEEP: Duration = Duration::from_secs(60);
 const WAITERS_PER_POLL: usize = 1_000;
 /// Visibility keys remembered per group; beyond it new waiters poll for themselves.
 const VISIBILITY_KEYS_MAX: usize = 4_096;
-/// A next due time is relative to the time at which the poll read the database: halfway, but not later than this after it
-/// began. If that is too early, one more poll finds out.
+/// A next due time is relative to the time at which the poll read the database: halfway, but not later than this after
+/// it began. If that is too early, one more poll finds out.
 const ANSWER_TRIP: Duration = Duration::from_millis(2);
 
 /// The id of a waiter. Ids grow, so their order is the order of waiting.
