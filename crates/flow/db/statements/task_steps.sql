@@ -3,7 +3,7 @@
 -- the steps after a definition ($2) and part ($3; 0: none), ordered by definition and part: at most $4, and at most $5
 -- bytes of values, but at least one step. Only ordinals from $6 to $7 are read; the counts are of these.
 -- Rows:  one per created step of the page, or one without a step. `rest`: the number of steps after $2 and $3.
--- Index: primary keys; a range for the steps. Of the page only, results, errors, inputs and checkpoints are looked up,
+-- Index: primary keys; a range for the steps. Of the page only, results, errors, inputs and checkpoints are read,
 --        fenced: see docs/decisions/0024-fenced-lookups.md.
 -- Pages: beside 1 000 000 tasks, of a task of 10 000 steps the first 1 000 take 21 564 (all of them took 129 564), and
 --        one by its position 21 (9 576).

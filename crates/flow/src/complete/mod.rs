@@ -143,8 +143,7 @@ impl Flow {
         }
     }
 
-    /// Ends last attempts whose leases have ended. Another process may have done so, or the worker may have reported
-    /// meanwhile.
+    /// Ends last attempts whose leases have ended, unless another process has, or the worker has reported meanwhile.
     pub(crate) async fn end_leases(&self, tokens: Vec<Token>) -> Result<()> {
         let mut writes = Vec::with_capacity(tokens.len());
         for token in tokens {
@@ -237,8 +236,7 @@ impl Kind {
         }
     }
 
-    /// The state of the step if this claim ended before with that outcome. `None`: another kind of report ended it, so
-    /// this one is rejected.
+    /// The state of the step if this claim ended before with that outcome. `None`: another report did, so reject this.
     fn repeats(self, outcome: Outcome) -> Option<StepState> {
         match (self, outcome) {
             (Kind::Complete, Outcome::Complete) => Some(StepState::Complete),

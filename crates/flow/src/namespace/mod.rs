@@ -32,7 +32,7 @@ words! {
     /// How the steps of a namespace are claimed.
     Mode {
         /// Claims wait, and are woken when a step is ready.
-        EventDriven = "events",
+        EventDriven = "event_driven",
         /// Claims poll at an interval.
         Polling = "polling",
         /// Not at all: notifications are received and measured.

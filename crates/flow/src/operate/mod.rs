@@ -81,7 +81,7 @@ impl Operator {
     /// Checks the parameters.
     fn check(&self) -> Result<()> {
         if self.name.is_empty() {
-            return Err(Error::invalid("name", "it is empty; the history has to say operator it was"));
+            return Err(Error::invalid("name", "must not be empty: the history shows the operator"));
         }
         let reason = self.reason.as_ref().map(|reason| ("reason", reason, REASON_MAX));
         [("name", &self.name, NAME_MAX)]

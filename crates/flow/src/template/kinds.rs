@@ -1,4 +1,4 @@
-//! Checks what each kind of step requires of the steps around it. Steps are looked up by name, so the check is linear:
+//! Checks what each kind of step requires of the steps around it. Steps are found by name, so the check is linear:
 //! a template may have ten thousand.
 
 use std::collections::HashMap;

@@ -52,7 +52,7 @@ async fn a_name_of_two_callables_is_an_error() {
     flow.template("u", "[{name: a, handler: {callable: ship}}]").await;
     flow.task().await;
     let error = flow.claim_callables(&worker(), &pay(), 1, None).await.expect_err("refused").to_string();
-    assert!(error.contains(r#"step "a" also stands for callable "ship", in template u 1.0.0"#), "{error}");
+    assert!(error.contains(r#"step "a" also has callable "ship", in template u 1.0.0"#), "{error}");
     let both = ["pay".to_owned(), "ship".to_owned()];
     assert_eq!(flow.claim_callables(&worker(), &both, 1, None).await.expect("a claim").len(), 1);
 }

@@ -154,9 +154,9 @@ async fn invalid_claims_are_rejected() {
         request
     };
     let table = [
-        (with("namespaces", json!([])), "`namespaces`: there is none"),
+        (with("namespaces", json!([])), "`namespaces`: must not be empty"),
         (with("namespaces", json!(["a\u{0}"])), "`namespaces`: "),
-        (with("namespaces", json!(vec!["x"; 1_001])), "`namespaces`: there are 1001"),
+        (with("namespaces", json!(vec!["x"; 1_001])), "`namespaces`: must have at most 1000 elements, got 1001"),
         (with("steps", json!(["x".repeat(201)])), "`steps`: "),
         (with("worker", json!("w\u{0}")), "`worker`: "),
         (with("worker", Value::Null), "invalid body"),

@@ -96,7 +96,7 @@ fn expressions() {
         assert!(error.contains("invalid cron expression "), "{error}");
     }
     let error = Ticks::cron(&"1,".repeat(300), TimeZone::UTC).expect_err("long");
-    assert!(error.contains("600 characters"), "{error}");
+    assert!(error.contains("got 600"), "{error}");
     assert_eq!(zone("europe/berlin").expect("a zone").iana_name(), Some("Europe/Berlin"));
     for wrong in ["", "Mars/Olympus", "+02:00", "CEST", "../etc/passwd"] {
         zone(wrong).expect_err(wrong);
