@@ -88,7 +88,7 @@ impl Options {
 ///
 /// let soon = tokio::time::Instant::now() + Duration::from_secs(30);
 /// if let Some(batch) = queues.pop(Pop::new(Source::queue("orders")), Some(soon)).await? {
-///     println!("{}", batch.messages[0].payload);
+///     assert_eq!(batch.messages[0].payload.get(), "42");
 ///     batch.ack().await?;
 /// }
 /// # Ok(()) }

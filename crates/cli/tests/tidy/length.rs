@@ -16,7 +16,7 @@ const LONGER: &[Longer] = &[
     Longer { path: "crates/wake/src/notify/dispatcher.rs", limit: 530, because: "one dispatcher under one lock" },
     Longer {
         path: "crates/durable/db/functions/ack_instances.sql",
-        limit: 380,
+        limit: 410,
         because: "one turn in ten steps, applied whole or not at all",
     },
     Longer {
@@ -39,7 +39,8 @@ const LONGER: &[Longer] = &[
         because: "tables with their columns",
     },
     Longer { path: "crates/flow/src/claim/mod.rs", limit: 420, because: "one claim, from its request to its steps" },
-    Longer { path: "crates/flow/src/complete/mod.rs", limit: 430, because: "one report, from its call to its outcome" },
+    Longer { path: "crates/flow/src/complete/mod.rs", limit: 440, because: "one report, from its call to its outcome" },
+    Longer { path: "docs/durable.md", limit: 420, because: "one page for the whole product" },
     Longer { path: "docs/flow.md", limit: 420, because: "one page for the whole product" },
     Longer { path: "crates/flow/src/query/task.rs", limit: 420, because: "one task, read as the API shows it" },
     Longer {

@@ -3,7 +3,7 @@
 //! Instances, executions, histories, messages, activities, sessions, keys and values are copied; afterwards runtimes with
 //! this provider continue where the old ones stopped. The source is not changed. The dangers, and what prevents them:
 //!
-//! - *The source is still in use*, and the same orchestration would run in two places: an import is rejected while any
+//! - *The source is still in use*, and the same orchestration would run twice: an import is rejected while any
 //!   lease of the source has not expired, and blocks writes to the source while it runs.
 //! - *The import is interrupted*: it copies in batches, and each commits together with its progress, so the next run
 //!   continues from there.
