@@ -96,8 +96,7 @@ pub struct ReportedStep {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refused {
-    /// The worker does not hold the step any more: the lease ended, or an operator or a cancelled task took it away.
-    /// The result must not be used.
+    /// The lease ended, or an operator or the end of the task took the step away. The result must not be used.
     #[error("the worker does not hold the step any more")]
     Lost,
     /// The template does not allow it. The worker still holds the step and must send another report.
@@ -149,15 +148,8 @@ impl Flow {
         for token in tokens {
             let Some(cached) = self.inner.template_by_id(token.template).await? else { continue };
             let body = Some(LEASE_ENDED.to_owned());
-            writes.push(Write {
-                token,
-                cached,
-                kind: Kind::LeaseEnded,
-                body,
-                delay_ms: None,
-                chosen: None,
-                inputs: None,
-            });
+            let kind = Kind::LeaseEnded;
+            writes.push(Write { token, cached, kind, body, delay_ms: None, chosen: None, inputs: None });
         }
         try_join_all(writes.into_iter().map(|write| self.inner.reports.submit(write))).await?;
         Ok(())
