@@ -61,7 +61,7 @@ async fn up_after_sigkill_uses_the_running_postgresql() {
     assert!(runs(postgres).await, "PostgreSQL went with its owner");
 
     let second = Reveille::start(up(&dir).await);
-    second.line("still running").await;
+    second.line("was already running").await;
     ready(&second).await;
     assert_eq!(dir.postgres(), Some(postgres));
     second.signal("INT").await;

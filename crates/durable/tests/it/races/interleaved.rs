@@ -81,7 +81,10 @@ async fn an_activity_that_ends_during_a_delete_sends_no_message() {
     let mut side = Side::begin(&db).await;
     let acked = db.schema().sql(
         "select {schema}.ack_work(
-             false, array[row('a', activity.id, activity.lock_token, false, 'a', $1)::{schema}.finished_activity])
+             false,
+             row(
+                 array['a'], array[activity.id], array[activity.lock_token], array[false], array['a'], array[$1]
+             )::{schema}.finished_activities)
          from {schema}.worker_queue activity",
     );
     let item = serde_json::to_string(&completion("a", 2, "done")).expect("JSON");
