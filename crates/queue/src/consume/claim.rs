@@ -289,6 +289,8 @@ impl Pops {
             waiters().for_each(|args| args.queue_was_missing.store(true, Ordering::Relaxed));
         }
         let mut gaps = Vec::new();
+        // Waiters get their batches when the whole claim has succeeded: the next poll releases the leases of a failed one.
+        let mut served: Vec<Option<(LeasedBatch, Duration)>> = unserved.iter().map(|_| None).collect();
         for row in &rows {
             let Some(waiter) = row.try_get::<Option<i32>, _>("waiter")?.map(|waiter| waiter as usize) else {
                 progress.due(row.try_get("next_due_ms")?);
@@ -299,10 +301,10 @@ impl Pops {
             };
             let due_us: i64 = row.try_get("due_us")?;
             progress.oldest_us = Some(progress.oldest_us.map_or(due_us, |oldest| oldest.min(due_us)));
-            let (index, lease_id) = (unserved[waiter], sent.names()[waiter]);
+            let lease_id = sent.names()[waiter];
             let lease = Duration::from_millis(row.try_get::<i64, _>("lease_ms")? as u64);
             let (leased, shortest) =
-                progress.waiters[index].get_or_insert_with(|| (LeasedBatch { lease_id, messages: Vec::new() }, lease));
+                served[waiter].get_or_insert_with(|| (LeasedBatch { lease_id, messages: Vec::new() }, lease));
             *shortest = lease.min(*shortest);
             if self.add_segment(row, queue, leased)? {
                 gaps.push(lease_id);
@@ -314,6 +316,9 @@ impl Pops {
             progress.due(Some(0.0));
         }
         progress.sent.push(sent);
+        for (waiter, slot) in unserved.into_iter().zip(served) {
+            progress.waiters[waiter] = slot;
+        }
         Ok(progress.drop_empty())
     }
 
