@@ -12,6 +12,9 @@ use parking_lot::Mutex;
 /// thousands of waiters.
 const UNANSWERED_MAX: usize = 10_000;
 
+/// Names that are taken at a time: one statement gives their rows back before the next claim.
+const TAKEN_MAX: usize = 1_000;
+
 /// The names of claims whose answer was lost.
 ///
 /// ```
@@ -49,9 +52,12 @@ impl<T> UnansweredClaims<T> {
         SentClaims { unanswered: self, names: names.into_iter().collect() }
     }
 
-    /// Takes all unanswered claims, whose rows the caller gives back. If that fails, dropping the guard keeps them.
+    /// Takes unanswered claims, a bounded number of them, whose rows the caller gives back. If that fails, dropping the
+    /// guard keeps them.
     pub fn take(&self) -> SentClaims<'_, T> {
-        SentClaims { unanswered: self, names: std::mem::take(&mut *self.names.lock()) }
+        let mut names = self.names.lock();
+        let taken = names.len().min(TAKEN_MAX);
+        SentClaims { unanswered: self, names: names.drain(..taken).collect() }
     }
 }
 
@@ -107,6 +113,16 @@ mod tests {
         let unanswered = UnansweredClaims::new();
         drop(unanswered.sent(0..UNANSWERED_MAX + 10));
         drop(unanswered.sent([0]));
-        assert_eq!(unanswered.take().names().len(), UNANSWERED_MAX);
+        let mut remembered = 0;
+        loop {
+            let lost = unanswered.take();
+            remembered += lost.names().len();
+            match lost.names().len() {
+                0 => break,
+                taken => assert!(taken <= TAKEN_MAX),
+            }
+            lost.answered();
+        }
+        assert_eq!(remembered, UNANSWERED_MAX);
     }
 }
