@@ -21,10 +21,13 @@ is_ours() {
 temporary=$(cd "${TMPDIR:-/tmp}" && pwd -P)
 others=$(cd /tmp && pwd -P)
 if [ "$others" = "$temporary" ]; then others=; fi
-for parent in /dev/shm "$temporary" ${others:+"$others"}; do
+memory=$(cd /dev/shm 2>/dev/null && pwd -P) || memory=
+for parent in ${memory:+"$memory"} "$temporary" ${others:+"$others"}; do
     for folder in "$parent/reveille-test-$me"-*; do
         is_ours "$folder" || continue
-        [ "$(cat "$folder/workspace" 2>/dev/null)" = "$workspace" ] || continue
+        of=$(cat "$folder/workspace" 2>/dev/null) || continue
+        # No other run stops the servers of a workspace that was removed.
+        [ "$of" = "$workspace" ] || { [ -n "$of" ] && [ ! -d "$of" ]; } || continue
         sh crates/pg/src/testing/control.sh stop "$folder"
     done
 done

@@ -72,5 +72,7 @@ watch)
         fi
         sleep "$poll_every_seconds"
     done
+    # The server may have been stopped by another program; the folder may be in memory.
+    if [ -d "$folder" ] && lock_out_users; then stop_all; fi
     ;;
 esac

@@ -50,9 +50,8 @@ const MAX_STATEMENTS: u32 = 50_000;
 /// The file system in memory that Linux has.
 const MEMORY: &str = "/dev/shm";
 
-/// The least size of that file system, by default half of the memory. The servers of a whole run take less than half of
-/// it.
-const MEMORY_MIN: u64 = 8 << 30;
+/// The least size of that file system at which it is used. A whole run needs less than half of it.
+const MEMORY_MIN: u64 = 7 << 30;
 
 /// The server to test on.
 #[derive(Debug)]
@@ -333,11 +332,26 @@ fn open_or_create(path: &Path) -> std::io::Result<File> {
 fn parent(root: bool) -> PathBuf {
     let memory = PathBuf::from(MEMORY);
     let size = rustix::fs::statvfs(&memory).map_or(0, |found| found.f_blocks.saturating_mul(found.f_frsize));
-    if size >= MEMORY_MIN && rustix::fs::access(&memory, rustix::fs::Access::WRITE_OK).is_ok() {
-        return memory;
+    let is_writable = || rustix::fs::access(&memory, rustix::fs::Access::WRITE_OK).is_ok();
+    if size >= MEMORY_MIN && has_memory(2 * MEMORY_MIN) && is_writable() {
+        return memory.canonicalize().unwrap_or(memory);
     }
     // Root's temporary folder may be private, and the server's user must get in.
     if root { PathBuf::from("/tmp") } else { env::temp_dir() }
+}
+
+/// Whether this machine, or the container that the tests run in, has so much memory: a file system in memory may be
+/// larger than that.
+fn has_memory(bytes: u64) -> bool {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    memory_total(&read("/proc/meminfo")).is_some_and(|total| total >= bytes)
+        && read("/sys/fs/cgroup/memory.max").trim().parse().map_or(true, |limit: u64| limit >= bytes)
+}
+
+/// The memory in the text of `/proc/meminfo`, in bytes.
+fn memory_total(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
 /// Starts a server for tests.
