@@ -2,8 +2,8 @@
 //!
 //! Two of duroxide's validation functions race with themselves on a busy machine:
 //!
-//! - `test_multi_threaded_lock_expiration_recovery` allows 0.1 s between the first fetch and the end of its lease, and
-//!   0.2 s until another fetch must find that lease.
+//! - `test_multi_threaded_lock_expiration_recovery` allows 0.1 s for the first fetch, or its lease has not ended when the
+//!   last fetch comes; and 0.2 s, or another fetch gets the instance first.
 //! - `test_continue_as_new_unregistered_backoff` takes an empty fetch as proof that a runtime has put the turn back
 //!   with a delay; the runtime may only just be fetching it, and drops that fetch when it is stopped, which gives the
 //!   turn back.
@@ -24,8 +24,9 @@ use duroxide::providers::{
 use duroxide::{Event, SystemStats};
 use tokio::sync::Mutex;
 
-/// How often an empty fetch is repeated, and the pause before each. Together less than the two seconds of the backoff
-/// that one of the functions inspects.
+/// How often an empty fetch is repeated, and the pause before each. Together less than the backoff of two seconds that
+/// one of the functions inspects, and much less than the factory's `lock_timeout`, within which the other function must
+/// find nothing: give it two seconds.
 const REPEATS: u32 = 2;
 const PAUSE: Duration = Duration::from_millis(250);
 

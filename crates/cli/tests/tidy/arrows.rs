@@ -54,7 +54,7 @@ const TESTED_WITH: &[(&str, &str)] = &[("reveille-durable", "reveille-durable-me
 const ONCE: &[&str] = &["sqlx", "sqlx-core", "sqlx-postgres"];
 
 /// Products that programs embed as libraries. Without the feature `http` they build no web server.
-const EMBEDDED: &[&str] = &["reveille-durable", "reveille-queue", "reveille-flow"];
+const EMBEDDED: &[&str] = &["reveille-durable", "reveille-queue", "reveille-flow", "reveille-web"];
 /// The crates of a web server and its OpenAPI document; a name that begins with one of these counts, too.
 const WEB_SERVER: &[&str] = &["axum", "hyper", "tower", "utoipa"];
 

@@ -28,7 +28,7 @@ impl Factory {
 }
 
 /// Long enough for a busy machine to ack in time, short enough to wait for its end.
-const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[async_trait::async_trait]
 impl ProviderFactory for Factory {

@@ -324,7 +324,7 @@ async fn delayed_messages_are_delivered_when_due() {
     assert!(now(&queues, of("q", "g", 1)).await.is_none());
     assert_eq!(transactions(&soon(&queues, of("q", "g", 1)).await), ["1"]);
     let waited = since.elapsed();
-    assert!(waited >= Duration::from_millis(990) && waited < Duration::from_secs(3), "{waited:?}");
+    assert!(waited >= Duration::from_millis(990) && waited < Duration::from_secs(20), "{waited:?}");
 }
 
 /// A partition is not delivered while its newest message is younger than the window.
@@ -341,7 +341,7 @@ async fn a_window_waits_for_a_pause_in_pushes() {
     let batch = soon(&queues, of("q", "g", 10)).await;
     assert_eq!(transactions(&batch), ["1", "2"]);
     let waited = since.elapsed();
-    assert!(waited >= Duration::from_millis(990) && waited < Duration::from_secs(3), "{waited:?}");
+    assert!(waited >= Duration::from_millis(990) && waited < Duration::from_secs(20), "{waited:?}");
 }
 
 /// If the window ends before the delay, no poll may run in between.
@@ -349,16 +349,16 @@ async fn a_window_waits_for_a_pause_in_pushes() {
 #[tokio::test]
 async fn a_delay_longer_than_the_window_causes_no_polls() {
     let queues = Fixture::new().await;
+    let since = Instant::now();
     push(&queues, "q", "p", &["1"]).await;
     queues.set("q", "delayed_processing_seconds = 4, window_buffer_seconds = 1").await;
     tokio::time::sleep(Duration::from_millis(1_100)).await;
-    let since = Instant::now();
     assert!(now(&queues, of("q", "g", 1)).await.is_none());
     let later = "select count(*) from {schema}.cursor where due_at > now() + interval '1 s'";
     assert_eq!(queues.count(later).await, 1, "no poll before that");
     assert_eq!(transactions(&soon(&queues, of("q", "g", 1)).await), ["1"]);
     let waited = since.elapsed();
-    assert!(waited > Duration::from_secs(1) && waited < Duration::from_secs(5), "{waited:?}");
+    assert!(waited >= Duration::from_millis(3_900) && waited < Duration::from_secs(20), "{waited:?}");
 }
 
 /// A pop that waits for new messages must get the first message of a queue that did not exist when the wait began, and

@@ -44,5 +44,5 @@ async fn processes_whose_clocks_disagree_agree_on_due_times_and_leases() {
 /// `then` is [`DELAY`] after `since`, within what a busy machine allows.
 fn on_time(since: Instant, then: Instant) {
     let took = then - since;
-    assert!(took > DELAY / 2 && took < DELAY * 3, "{took:?} instead of {DELAY:?}");
+    assert!(took > DELAY / 2 && took < DELAY * 10, "{took:?} instead of {DELAY:?}");
 }

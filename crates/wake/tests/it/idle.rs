@@ -40,7 +40,7 @@ fn waiters(jobs: &Jobs) -> JoinSet<()> {
 /// Waiting sends no statement, however many waiters there are and however often they come back.
 /// The server counts the statements of this test's role, with the default options and more frequent heartbeats.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_minute_of_waiting_makes_no_statement() {
+async fn waiting_sends_no_statement() {
     let db = TestDb::new().await;
     let Some(role) = db.counting_role().await else { return };
     let frequent = reveille_wake::Options { heartbeat_interval: HEARTBEAT, ..reveille_wake::Options::default() };
@@ -61,7 +61,7 @@ async fn a_minute_of_waiting_makes_no_statement() {
 /// The server counts over ten intervals that begin half an interval after a fallback; on a busy machine fewer fall into
 /// them.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_minute_of_waiting_makes_the_fallbacks_statements_and_no_other() {
+async fn waiting_sends_the_fallbacks_statements_and_no_other() {
     let fallback = Duration::from_secs(1);
     let db = TestDb::new().await;
     let Some(role) = db.counting_role().await else { return };
@@ -84,7 +84,8 @@ async fn a_minute_of_waiting_makes_the_fallbacks_statements_and_no_other() {
     let is_sweep = |(statement, _): &&(String, i64)| statement.contains(SWEEP);
     let sweeps = |of: &[(String, i64)]| of.iter().filter(is_sweep).map(|(_, calls)| calls).sum::<i64>();
     let fallbacks = sweeps(&after) - sweeps(&before);
-    assert!((5..=10).contains(&fallbacks), "{fallbacks} fallbacks: {after:?}");
+    let most = begin.elapsed().as_secs() as i64 + 1;
+    assert!((5..=most).contains(&fallbacks), "{fallbacks} fallbacks: {after:?}");
     assert_eq!(calls(&after) - calls(&before), fallbacks, "{after:?}");
     assert_eq!(jobs.claims.counts().polls, polls);
     assert!(waiters.try_join_next().is_none(), "a waiter ended");
@@ -94,7 +95,7 @@ async fn a_minute_of_waiting_makes_the_fallbacks_statements_and_no_other() {
 /// As many jobs are added, claimed and finished as a minute has at a moderate rate; the last are hardly slower than the
 /// first.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_transaction_idle_for_a_minute_delays_no_other_job() {
+async fn an_idle_transaction_delays_no_other_job() {
     const JOBS: usize = 1_500;
     const COMPARED: usize = JOBS / 6;
     let db = TestDb::new().await;
@@ -127,5 +128,5 @@ async fn a_transaction_idle_for_a_minute_delays_no_other_job() {
     idle.run("rollback").await;
     let since = Instant::now();
     assert_eq!(take(&jobs, "q").await.id, held);
-    assert!(since.elapsed() < Duration::from_secs(3), "after {:?}", since.elapsed());
+    assert!(since.elapsed() < Duration::from_secs(20), "after {:?}", since.elapsed());
 }

@@ -126,7 +126,7 @@ async fn a_half_open_listener_is_detected_and_replaced() {
     proxy.set(Mode::Swallow).await;
     let since = Instant::now();
     eventually("the loss is detected", async || !jobs.wake.health().is_connected()).await;
-    assert!(since.elapsed() < Duration::from_secs(5), "after {:?}", since.elapsed());
+    assert!(since.elapsed() < Duration::from_secs(20), "after {:?}", since.elapsed());
     let ListenerState::Lost { reason } = jobs.wake.health().listener else { panic!("not lost") };
     assert!(reason.contains("heartbeat"), "{reason}");
 

@@ -96,7 +96,7 @@ async fn a_row_without_notification_is_found_by_the_recheck() {
     }
     served.sort_unstable();
     assert_eq!(served, [notified, orphan]);
-    assert!(since.elapsed() < Duration::from_secs(4), "after {:?}", since.elapsed());
+    assert!(since.elapsed() < Duration::from_secs(20), "after {:?}", since.elapsed());
     assert!(!jobs.claims.health().polling);
 }
 

@@ -142,7 +142,7 @@ async fn a_sender_killed_between_commit_and_notification_loses_nothing() {
         let killed = Instant::now();
         eventually("everything committed is claimed", async || committed.is_subset(&had.lock().expect("no panic")))
             .await;
-        assert!(killed.elapsed() < Duration::from_secs(3), "round {round}: {:?}", killed.elapsed());
+        assert!(killed.elapsed() < Duration::from_secs(20), "round {round}: {:?}", killed.elapsed());
         assert!(!here.claims.health().polling);
     }
     here.claims.close().await;

@@ -41,7 +41,7 @@ fn watched() -> RuntimeOptions {
 /// The server counts the statements of its role, with the default options of long polling, except that aggressive
 /// polling after a wake-up that a busy machine delays is short.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_minute_of_an_idle_runtime_makes_no_statement() {
+async fn an_idle_runtime_sends_no_statement() {
     let db = TestDb::new().await;
     let Some(role) = db.counting_role().await else { return };
     let config = LongPollConfig { aggressive_poll_duration: Duration::from_secs(1), ..LongPollConfig::enabled() };

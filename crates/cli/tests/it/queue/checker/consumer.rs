@@ -228,7 +228,7 @@ async fn say(player: &mut Player, delivery: &Delivery, status: &[(usize, AckStat
 fn report_outcome(reply: &Value) -> ReportOutcome {
     match (reply["success"].as_bool(), reply["error"].as_str().unwrap_or_default()) {
         (Some(true), _) => ReportOutcome::Counted { dead: reply["dlq"] == true },
-        (_, error) if error.contains("the lease has expired") => ReportOutcome::Over,
+        (_, error) if error.contains("has expired or was released") => ReportOutcome::Over,
         (_, error) if error.contains("an earlier message") => ReportOutcome::Behind,
         _ => ReportOutcome::Refused,
     }
