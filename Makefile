@@ -29,6 +29,7 @@ check: ## format, lints, documentation, tidiness; changes nothing
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 	# The workspace has the feature `http` on, through the binary; programs that embed a product have not.
 	cargo clippy --package reveille-queue --package reveille-flow --package reveille-web --lib --quiet -- -D warnings
+	cargo clippy --package reveille-flow --features pgmq,rabbitmq --lib --quiet -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --quiet
 	cargo test --workspace --test tidy --quiet
 

@@ -5,9 +5,9 @@
 //! [`Shortage::patience`] for how long, and [`is_lasting`] whether that time is over already for all callers. The
 //! health check asks [`is_over`].
 //!
-//! The memory is one per process, not per pool, because an error is sorted where it is met and does not know its pool.
-//! It ends with the first write that succeeds. A process that has nothing to write finds out by a small write of its
-//! own, and only while the shortage lasts and health is asked for: a healthy server is sent nothing.
+//! The memory is one per process, not per pool, because an error is classified where it occurs, and does not say from
+//! which pool it came. It ends with the first write that succeeds. A process that writes nothing detects the end by a
+//! small write of its own. It makes one only while a shortage lasts and the health check is called.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,7 +21,7 @@ use crate::{Database, Error, LogLimit, Result, within};
 const LASTS: Duration = Duration::from_secs(60);
 /// How often a small write is tried, however often it is asked for: it costs some rows of the server's catalog.
 const TRIED_EVERY: Duration = Duration::from_secs(5);
-/// A write that needs new pages on the disk of the tables, whatever room those have left: 30 pages in a table that ends
+/// A write that needs new pages on disk, even if existing tables have free space: 30 pages in a table that is dropped
 /// with its transaction.
 const TRY: &str =
     "/* write_try */ create temporary table reveille_try on commit drop as select generate_series(1, 7500) as filler";

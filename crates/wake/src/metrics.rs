@@ -42,7 +42,7 @@ metrics! {
     SWEEPS = "reveille_wake_sweeps_total", "counter", "sweep statements over all sleeping groups, by consumer";
     ITEMS = "reveille_wake_items_total", "counter", "items claimed, by consumer";
     GIVEN_BACK = "reveille_wake_given_back_total", "counter",
-        "items given back because their waiter left or never came, by consumer";
+        "items given back because their waiter left, by consumer";
     REFUSED = "reveille_wake_refused_total", "counter",
         "waiters rejected because the consumer had max_waiters, by consumer";
     GROUPS = "reveille_wake_groups", "gauge", "groups of waiters, including remembered empty ones, by consumer";
@@ -139,7 +139,7 @@ pub struct Counts {
     pub sweeps: u64,
     /// Items claimed.
     pub items: u64,
-    /// Items given back because their waiter left or never came.
+    /// Items given back because their waiter left.
     pub given_back: u64,
     /// Waiters rejected because there were `max_waiters`.
     pub refused: u64,

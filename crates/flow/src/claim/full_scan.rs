@@ -16,8 +16,8 @@ const SCAN_MAX: Duration = Duration::from_secs(30);
 
 /// The most queues that are remembered per group, those with the latest steps first. Every claim reads each of them.
 const QUEUES_MAX: usize = 1_000;
-/// How long a queue is remembered after its last step was found. Until then, dead tuples in it that an old transaction
-/// keeps from being removed are not read.
+/// How long a queue is remembered after its last step was found. While it is remembered, claims do not read the dead
+/// tuples in it that an old transaction keeps.
 const REMEMBERED: Duration = Duration::from_secs(10);
 
 /// Scans what lies below the scan lower bounds.

@@ -1,7 +1,6 @@
 /* required_leases */
 -- Those of the leases that have not expired, one element per partition, locked until the transaction ends; and the id
--- of
--- the transaction.
+-- of the transaction.
 -- $1 leases uuid[]
 -- Rows:  one: transaction text, leases uuid[], partitions bigint[], groups text[].
 -- Locks: the cursors, in order; waits for them.

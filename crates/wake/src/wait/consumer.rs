@@ -126,8 +126,7 @@ impl<C: Claim> Consumer<C> {
     ///
     /// `Ok(None)` means that the deadline has passed. A waiter that joins a group known to be empty causes no
     /// query; in every other case at least one poll is made for it, and a poll that runs at the deadline is waited for,
-    /// up to a second. A deadline that is not in the future
-    /// means [`claim_now`](Self::claim_now).
+    /// up to a second. A deadline that is not in the future means [`claim_now`](Self::claim_now).
     ///
     /// # Errors
     /// [`Error::Full`] beyond `max_waiters`; [`Error::Refused`] if the database refuses this claim;

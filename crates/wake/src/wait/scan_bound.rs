@@ -5,8 +5,8 @@
 //! throughput. Work is claimed in order of its due time, so free rows are rarely far below the last claimed one: a
 //! claim scans from there, less some *slack*. What can still lie below the bound (a commit that took long, a lease that
 //! ended, an item that another process gave back with its old due time) is found by a full scan. While full scans are
-//! cheap, every poll that does not follow closely on another makes one; where they have many dead tuples to skip they
-//! become rare, down to one in five seconds.
+//! cheap, every poll makes one, unless it follows closely on another. The more dead tuples they skip, the rarer they
+//! become, down to one in five seconds.
 //!
 //! A busy group need not wait for its full scan: it can be made in the background, on another connection
 //! ([`ScanBounds::defer_full_scans`]).
@@ -29,8 +29,8 @@ const REST: u32 = 20;
 /// The shortest and the longest rest. The longest is how long a row below the bound may go unnoticed.
 const REST_SHORTEST: Duration = Duration::from_millis(20);
 const REST_LONGEST: Duration = Duration::from_secs(5);
-/// How many times longer a rest may be than the one before: a scan that waited, for a lock or the CPU, is not one that
-/// skipped dead tuples.
+/// A rest is at most this many times as long as the one before: a scan may have been slow because it waited for a lock
+/// or the CPU, not because it skipped dead tuples.
 const REST_GROWTH: u32 = 4;
 /// If full scans rest for longer than this, a busy group defers them: see [`ScanBounds::defer_full_scans`].
 const REST_EXPENSIVE: Duration = Duration::from_millis(200);
