@@ -40,11 +40,13 @@ impl TestDb {
             return skip("pg_stat_statements in shared_preload_libraries of the server");
         }
         let (name, password) = (cleaning::new_name(), random_hex(16).unwrap_or_else(|error| panic!("{error}")));
-        // Under the lock, because concurrent tests may all create the extension, which fails.
+        // Under the lock, because concurrent tests may all create the extension, which fails. Tracked are the statements
+        // that a client sends, not those that functions run inside.
         let sql = format!(
             "{RIGHTS_TIMEOUT}; {RIGHTS_LOCK}; \
              create extension if not exists pg_stat_statements; \
              create role \"{name}\" login password '{password}'; \
+             alter role \"{name}\" set pg_stat_statements.track = 'top'; \
              do $$ begin execute format('grant %I to \"{name}\"', current_user); end $$; \
              do $$ begin execute format('grant create on database %I to \"{name}\"', current_database()); end $$; \
              grant all on schema {} to \"{name}\"",
