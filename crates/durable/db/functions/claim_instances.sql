@@ -45,6 +45,10 @@ declare
     leased         integer;
     next_due       timestamptz;
     next_lease_end timestamptz;
+    -- When the instances were locked. An ack that committed after this claim began, and before it chose the instance,
+    -- wrote messages that are due after now(). They belong to the turn: one of them may be the start of the next
+    -- execution, without which the runtime can do nothing with the others.
+    locked_at      timestamptz;
 begin
     perform {schema}.age_plans();
     -- A claim lost in a server crash is a turn that runs twice, and only one is acked: no need to wait for the flush.
@@ -129,6 +133,8 @@ begin
     next_due := least(next_due, next_lease_end);
 
     if candidates is not null then
+        locked_at := greatest(now(), clock_timestamp());
+
         -- 2. Remove expired leases, and count their attempts.
         if any_expired then
             with expired as (
@@ -163,7 +169,7 @@ begin
                        bool_or(message.kind = 'start') as has_start
                 from {schema}.orchestrator_queue message
                 where message.instance_id = candidate.instance_id
-                  and (message.instance_id, message.visible_at) <= (candidate.instance_id, now())
+                  and (message.instance_id, message.visible_at) <= (candidate.instance_id, locked_at)
             ) as due
             where due.oldest_due is not null
         ), described as materialized (

@@ -70,6 +70,24 @@ async fn a_claim_parks_nothing_that_is_leased_meanwhile() {
     assert_eq!(number(&db, left).await, 0, "both messages were of the turn");
 }
 
+/// A claim leases the messages that an ack wrote after the claim had begun and before it chose the instance: one may be
+/// the start of the next execution.
+/// The claim's transaction begins before the second message is sent, so that message is due after its now().
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_leases_messages_written_since_it_began() {
+    let Fixture { db, provider } = Fixture::new().await;
+    begin(&provider, "a", LEASE).await;
+    send(&provider, raised("a", "one")).await;
+    let mut side = Side::begin(&db).await;
+    let began = "select now() = statement_timestamp() from {schema}.instances";
+    sqlx::query(db.schema().sql(began)).execute(&mut *side.transaction).await.expect("begun");
+    send(&provider, raised("a", "two")).await;
+    let claim = "select messages from {schema}.claim_instances(1, 60000, null, null, null) where instance_id = 'a'";
+    let messages: Vec<String> =
+        sqlx::query_scalar(db.schema().sql(claim)).fetch_one(&mut *side.transaction).await.expect("claimed");
+    assert_eq!(messages.len(), 2, "{messages:?}");
+}
+
 /// The end of an activity of a deleted instance does not reach the next instance of that name.
 /// An ack has ended the activity and not committed when the delete comes, which waits for it.
 #[tokio::test(flavor = "multi_thread")]
