@@ -1,7 +1,7 @@
 -- The arguments of `commit`. Each type holds rows as columns, one array per column. An array of composite rows would
 -- cost more: the client cannot send it, because the binary protocol needs the type's id, which differs between
--- databases, and building it in the statement takes 15 µs, or 150 µs if the statement is not prepared. In the parts of
--- a turn, `turns` has the position of the turn in the batch, from 1.
+-- databases, and building it in the statement takes 15 µs, or 150 µs if the statement is not prepared. In the parts
+-- of a turn, `turns` has the position of the turn in the batch, from 1.
 
 -- Turns to ack.
 create type {schema}.finished_turns as (
