@@ -1,4 +1,4 @@
-//! `reveille psql`: a shell on the private PostgreSQL.
+//! `reveille psql`: runs psql on the private PostgreSQL of `reveille up`.
 
 use std::os::unix::process::CommandExt as _;
 
@@ -10,7 +10,7 @@ use crate::{config, error::Error};
 /// The database of `reveille up`.
 const DATABASE: &str = "reveille";
 
-/// Executes psql, connected to the PostgreSQL that runs in the data directory.
+/// Replaces this process by psql, connected to the PostgreSQL that runs in the data directory. Returns only an error.
 pub(super) async fn run(args: config::Psql) -> Result<(), Error> {
     let data_dir = args.embedded.data_dir()?;
     let not_running = || Error::NotRunning { dir: data_dir.clone() };
@@ -30,13 +30,13 @@ pub(super) async fn run(args: config::Psql) -> Result<(), Error> {
         return Err(Error::NoPsql);
     };
     let mut command = std::process::Command::new(&psql);
-    // Variables for another server must not apply.
+    // These variables may belong to another server.
     for (name, _) in std::env::vars_os() {
         if name.as_encoded_bytes().starts_with(b"PG") {
             command.env_remove(name);
         }
     }
-    // The password in the environment, because other users can read a command line.
+    // The password is passed in the environment, because other users can read a command line.
     command.env("PGPASSWORD", &server.password).env("PGSSLMODE", "disable");
     command.args(["--host=127.0.0.1", &format!("--port={}", server.port)]);
     command.args([&format!("--username={}", server.user), &format!("--dbname={DATABASE}")]);

@@ -1,6 +1,6 @@
 //! Accepts connections, bounds each of them, and drains them on shutdown.
 //!
-//! Slow clients, idle connections and endless headers are bounded here; the number of connections in `admission.rs`. On
+//! Slow clients, idle connections and endless headers are bounded here, the number of connections in `admission.rs`. On
 //! shutdown [`Listener::serve`] stops accepting, lets every request in progress finish within [`DRAIN`], and then
 //! closes the rest. An idle keep-alive connection stays open for a short time ([`LINGER`]).
 
@@ -47,11 +47,11 @@ use crate::error::Error;
 /// each costs a few tens of kilobytes. If the process may open fewer files, the limit is lower.
 pub const MAX_CONNECTIONS: usize = 20_000;
 
-/// The default limit of one peer, in tenths of all connections: all clients may use one load balancer, and still one
-/// peer cannot take all connections.
+/// The default limit of one peer, in tenths of all connections. It is high, because all clients may connect through one
+/// load balancer, and below ten, so that no peer can take all connections.
 const PER_PEER_OF_TEN: usize = 9;
 
-/// Maximum number of connections to the address for health and metrics: some probes and scrapers.
+/// Maximum number of connections to the address for health and metrics: enough for several probes and scrapers.
 const HEALTH_CONNECTIONS: usize = 100;
 
 /// File descriptors reserved for other uses: the connections to the database, usually a few dozen, and some of the
@@ -61,23 +61,23 @@ const OTHER_FILES: usize = 256;
 /// How long a client may take to send its headers, and how long a keep-alive connection may be idle.
 const HEADERS_WITHIN: Duration = Duration::from_secs(60);
 
-/// The same for a connection in the reserve, which is there for one short request.
+/// The same for a connection in the reserve, which serves one short request.
 const RESERVED_HEADERS_WITHIN: Duration = Duration::from_secs(5);
 
 /// The most headers, and the most bytes of them, that a request may have.
 const MAX_HEADERS: usize = 100;
 const MAX_HEADER_BYTES: usize = 32 * 1024;
 
-/// Size of a connection's read buffer. The library's default is six times that.
+/// Size of a connection's read buffer. hyper's default is six times that.
 const MAX_BUFFER_BYTES: usize = 64 * 1024;
 
-/// How long a client may take to accept any byte of its response. A client that reads nothing keeps it in memory.
+/// A client that accepts no byte of its response for this long is disconnected: the response is held in memory.
 #[cfg(target_os = "linux")]
 const READ_WITHIN: Duration = Duration::from_secs(60);
 
 /// How long an idle keep-alive connection stays open once the server stops. A client that sends a request while its
-/// connection is being closed cannot know whether it arrived, and some give up. A request within this time gets a
-/// response with `Connection: close`.
+/// connection is being closed cannot know whether the request arrived, and some clients fail then. A request within
+/// this time gets a response with `Connection: close`.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// How long requests in progress may take once the server stops. Supervisors usually kill after 30 s; this leaves time
@@ -87,7 +87,7 @@ const DRAIN: Duration = Duration::from_secs(20);
 /// The pause before accepting again when the system is out of file descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// The routes of connections.
+/// The routes that connections can reach.
 #[derive(Clone)]
 pub struct Routes {
     /// All routes.
@@ -134,7 +134,7 @@ impl Listener {
         Ok(Self { tcp: TcpListener::from_std(tcp)?, address, admission: Admission::new(limits(per_peer)) })
     }
 
-    /// The bound socket. Nothing has been accepted.
+    /// The bound socket, for another process. No connection has been accepted.
     pub fn into_std(self) -> io::Result<std::net::TcpListener> {
         self.tcp.into_std()
     }
@@ -155,9 +155,8 @@ impl Listener {
         open.drain().await
     }
 
-    /// Serves `routes` until `stop` resolves, and keeps the address for other routes: new connections wait in the
-    /// kernel.
-    /// The caller has to [drain](Connections::drain) the open connections.
+    /// Serves `routes` until `stop` resolves, and keeps the address bound: new connections wait in the kernel until it
+    /// is served again. The caller has to [drain](Connections::drain) the open connections.
     ///
     /// # Cancel safety
     /// Dropping it closes every connection at once.
@@ -190,7 +189,7 @@ impl Listener {
     }
 }
 
-/// Connections that accept no further request. Dropping it closes them.
+/// Connections of a listener that has stopped. Dropping this closes them.
 pub struct Connections(JoinSet<()>);
 
 impl Connections {
@@ -213,9 +212,9 @@ fn limits(per_peer: Option<usize>) -> Limits {
     Limits { all, per_peer: per_peer.unwrap_or((all * PER_PEER_OF_TEN).div_ceil(10)) }
 }
 
-/// The connection limit of a process that may open so many files; `None` means any number.
+/// The connection limit of a process that may open `open_files` files; `None` means any number.
 fn connections(open_files: Option<usize>) -> usize {
-    // If the limit is smaller than the reserved number, half of it.
+    // At least half of the files are for connections, also if fewer than the reserved number are left for other uses.
     let left = |files: usize| files.saturating_sub(OTHER_FILES).max(files / 2);
     open_files.map_or(MAX_CONNECTIONS, left).clamp(1, MAX_CONNECTIONS)
 }
@@ -245,8 +244,8 @@ async fn accept(tcp: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
     }
 }
 
-/// Serves one connection until it ends or is closed for another. Once `stopped`, until the response to its current
-/// request, or for [`LINGER`] if it is idle.
+/// Serves one connection until it ends, or is closed because another one needs its slot. After `stopped`, it is closed
+/// when its request in progress has its response, or after [`LINGER`] if it is idle.
 async fn connection(stream: TcpStream, slot: Slot, routes: Router, mut stopped: watch::Receiver<bool>) {
     set_socket_options(&stream);
     let slot = Arc::new(slot);
@@ -302,7 +301,7 @@ async fn connection(stream: TcpStream, slot: Slot, routes: Router, mut stopped: 
     }
 }
 
-/// The body of a response; its request is in progress until it is dropped.
+/// The body of a response. The request counts as in progress until the body is dropped.
 struct Counted {
     inner: Body,
     _busy: Busy,

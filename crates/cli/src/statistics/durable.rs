@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{ACTIVITIES, ACTIVITY_OLDEST, MESSAGE_OLDEST, MESSAGES, ORCHESTRATIONS, TURNS, extrapolated};
 use crate::http::MetricFamily;
 
-/// The current values, `age` after they were read.
+/// The metrics of `statistics` that were read `age` ago. The ages of the oldest items grow by that.
 pub(super) fn families(statistics: &reveille_durable::Figures, age: Duration) -> Vec<MetricFamily> {
     let mut orchestrations = MetricFamily::new(ORCHESTRATIONS);
     for (status, amount) in &statistics.instances {

@@ -1,4 +1,6 @@
--- The pause before the next attempt, after so many that failed.
+-- The pause before the next attempt, in milliseconds.
+-- attempt: the number of the attempt that failed, from 1.
+-- jitter:  the largest random change of the pause, up or down, as a share of it.
 create or replace function {schema}.backoff_ms(
     kind {schema}.backoff_kind, base_ms integer, max_ms integer, attempt integer, jitter real
 ) returns bigint

@@ -1,4 +1,4 @@
-//! From a URL to an open session: the syntax, the address, the login, the encryption.
+//! Checks every step from a URL to an open session: the syntax, the address, the login, the encryption.
 
 use std::error::Error as StdError;
 
@@ -9,14 +9,14 @@ use super::{
 };
 use crate::error::explain;
 
-/// Connects to `url`. `None` if that does not work; the report then says why.
+/// Connects to `url`. `None` if that fails; the report then says why.
 pub(super) async fn examine(
     target: &Target,
     url: &str,
     options: &reveille_pg::Options,
     report: &mut Report,
 ) -> Option<reveille_pg::Database> {
-    // Its own address, not that of the direct URL which may come with it.
+    // Without the direct URL of the options: only the address in `url` is checked here.
     let alone = options.clone().listen_url(None);
     let database = match reveille_pg::Database::connect_lazy(url, alone) {
         Ok(database) => database,
@@ -116,7 +116,7 @@ fn by_words(message: &str) -> (&'static str, &'static str) {
     } else {
         (
             "no session could be opened",
-            "check that it is a PostgreSQL that listens there, and read its log at this time",
+            "check that the program at this address is PostgreSQL, and read its log at this time",
         )
     }
 }
@@ -135,7 +135,7 @@ fn innermost(error: &reveille_pg::Error) -> String {
     }
 }
 
-/// Whether the connection is encrypted, if it leaves the server's machine.
+/// Whether the connection is encrypted. It need not be on loopback or a socket.
 async fn encryption(database: &reveille_pg::Database) -> Finding {
     const WHAT: &str = "encryption";
     const SQL: &str = "select coalesce((select ssl from pg_stat_ssl where pid = pg_backend_pid()), false) \
@@ -152,7 +152,7 @@ async fn encryption(database: &reveille_pg::Database) -> Finding {
             } else {
                 Finding::warn(
                     WHAT,
-                    "not encrypted: the data can be read in the network",
+                    "not encrypted: the data can be read on the network",
                     "unless the network is private, set `ssl = on` on the server and add ?sslmode=require to the URL",
                 )
             }
