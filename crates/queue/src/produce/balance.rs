@@ -6,7 +6,6 @@
 //! Messages pushed meanwhile are in the next batch. Consumers without a backlog cost pushes nothing: an ack that leaves
 //! nothing to read ends the backlog of its partition and group.
 //!
-//! Times are arguments, so that tests do not wait.
 //! Times are arguments, so that every case can be tested without waiting.
 
 use std::collections::HashMap;
