@@ -33,8 +33,8 @@ impl<C: Named, W> Comparison<C, W> {
         Comparison { lines: vec![Vec::new(); entries.len()], entries }
     }
 
-    /// Plays every entry once per round, in turns. A round that fails is reported and has no figures: the others
-    /// continue.
+    /// Plays every entry once per round, in rotating order. A round that fails is reported and has no figures; the
+    /// others continue.
     pub(crate) async fn run(
         entries: Vec<Entry<C, W>>,
         rounds: usize,
@@ -60,7 +60,7 @@ impl<C: Named, W> Comparison<C, W> {
         self.lines[index].push(line);
     }
 
-    /// A figure of an entry, round by round: not a number where the round failed, empty if there is no such entry.
+    /// A figure of an entry, round by round. NaN for a round that failed; empty if there is no such entry.
     pub(crate) fn rounds(&self, title: &str, contender: C, figure: &str) -> Rounds {
         let is_it = |entry: &Entry<C, W>| entry.title == title && entry.contender == contender;
         let mut rounds = Rounds::default();
@@ -120,7 +120,7 @@ mod tests {
         }
     }
 
-    /// Ratios are taken within a round, so a failed one must leave a gap instead of moving the later ones up.
+    /// Ratios are taken within a round, so a failed round must leave a gap and not shift the later ones.
     /// One of two entries fails its first of two rounds.
     #[test]
     fn a_failed_round_leaves_a_gap() {

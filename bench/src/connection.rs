@@ -1,4 +1,4 @@
-//! A connection to a server of ours, like those of existing clients.
+//! An HTTP connection to `reveille serve`, as existing clients use it.
 
 use std::net::SocketAddr;
 
@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 
 use crate::Result;
 
-/// A connection. Ends when dropped.
+/// A connection. Closed when dropped.
 pub(crate) struct Connection {
     host: SocketAddr,
     requests: SendRequest<Full<Bytes>>,
@@ -26,13 +26,13 @@ impl Connection {
         stream.set_nodelay(true)?;
         let (requests, driver) = handshake(TokioIo::new(stream)).await?;
         let driver = tokio::spawn(async move {
-            // A request in progress gets the error.
+            // A request in progress returns the error.
             let _ = driver.await;
         });
         Ok(Connection { host, requests, driver })
     }
 
-    /// What was answered; `None`: no content.
+    /// Sends a request and returns the body of the response; `None`: no content.
     pub(crate) async fn ask(&mut self, method: Method, path: &str, body: Option<Vec<u8>>) -> Result<Option<Bytes>> {
         let request = Request::builder().method(method).uri(path).header("host", self.host.to_string());
         let request = match body {

@@ -1,9 +1,8 @@
 //! The loss of throughput during a transaction that is idle for five minutes.
 //!
 //! While it is open, rows updated or deleted since it began cannot be vacuumed, and claims may have to skip dead
-//! tuples.
-//! The rate before it is taken when the tables have grown and checkpoints run: new tables on a server without a
-//! checkpoint are faster, with or without the transaction, and that rate is reported, too.
+//! tuples. The rate before it is measured after the tables have grown and the first checkpoint has ended: new tables on
+//! a server without a checkpoint are faster, with or without the transaction. Their rate is reported, too.
 
 use std::time::Duration;
 
@@ -13,25 +12,27 @@ use crate::Result;
 use crate::report::Figures;
 use crate::server::Server;
 
-/// Seconds: the start; the tables grow, and the first checkpoint ends; a rate is measured; the transaction is open; a
-/// rate is measured again.
+/// The second from which the rate on new tables is measured.
 const START: usize = 10;
+/// Seconds until the tables have grown and the first checkpoint has ended.
 const RUN_UP: usize = 90;
+/// Seconds over which a rate is measured.
 const WINDOW: usize = 30;
+/// Seconds for which the transaction is open.
 const OPEN: usize = 300;
-/// The workload starts to count a few seconds after the transaction's clock starts: windows beside it begin and end
-/// that much earlier.
+/// The workload starts to count at most this many seconds after [`hold`] starts. The windows before the transaction and
+/// at its end are earlier by that, so that they do not reach beyond its beginning and its end.
 const LATE: usize = 3;
-/// All of it.
+/// The length of the workload in seconds.
 pub(crate) const SECONDS: usize = RUN_UP + WINDOW + OPEN + WINDOW;
 
-/// Opens a transaction when the rate without it is known, and ends it.
+/// Opens the transaction after the rate without it has been measured, and ends it.
 pub(crate) async fn hold(server: &Server) -> Result<()> {
     sleep(Duration::from_secs((RUN_UP + WINDOW) as u64)).await;
     server.sit_idle(Duration::from_secs(OPEN as u64)).await
 }
 
-/// How much was lost in the last seconds of the transaction, in percent, and the rates behind it.
+/// The loss in the last seconds of the transaction, in percent, and the rates from which it is calculated.
 pub(crate) fn loss(each_second: &[f64]) -> (f64, Figures) {
     let rate = |from: usize| {
         let window = each_second.get(from..from + WINDOW).unwrap_or_default();

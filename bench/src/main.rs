@@ -2,11 +2,11 @@
 //!
 //! `cargo run --release -p reveille-bench -- wake` finds or starts a PostgreSQL of its own, with the durability of a
 //! fresh installation, and measures the wake engine; `durable` measures the provider for duroxide, `queue` the message
-//! queue, `flow` task graphs. Results go to stdout, one JSON object per line, targets last; a table for people, and
-//! what is going on, to stderr.
+//! queue, `flow` task graphs. Results go to stdout, one JSON object per line, targets last. Progress and a table go to
+//! stderr.
 //!
-//! The machine it runs on is rarely quiet, so a figure alone says little: systems that are compared run in turns within
-//! one run, several rounds, and what is reported is a median with its spread, and ratios.
+//! The machine is rarely idle, so a figure alone says little. Systems that are compared run alternately, for several
+//! rounds within one run; the results are medians with their spread, and ratios.
 
 mod attack;
 mod comparison;
@@ -36,15 +36,15 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 use tracing_subscriber::EnvFilter;
 
-/// Anything that ends a run; its chain of causes is printed.
+/// An error that ends a run; its chain of causes is printed.
 type Failure = Box<dyn Error + Send + Sync>;
 type Result<T> = std::result::Result<T, Failure>;
 
-/// What is logged unless `RUST_LOG` says otherwise. A server that is thrown away breaks its connections, and a
-/// connection that is to be ended may have ended by itself: no error.
+/// What is logged unless `RUST_LOG` says otherwise. Not logged: connections that break because their server is removed,
+/// and connections that have ended before they are terminated.
 const LOGGED: &str = "warn,sqlx_core=error,sqlx::postgres::notice=error";
 
-/// The longest a run may take before something hangs.
+/// The time after which a run is ended, because something hangs.
 struct Limits {
     quick: Duration,
     full: Duration,
@@ -73,15 +73,15 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// The wake engine: how soon waiters poll, the cost of waiting, the cost of notifying.
+    /// The wake engine: the latency of wake-ups, the cost of waiting, the cost of notifying.
     Wake(Run),
-    /// The durable provider under duroxide's runtime: how fast, at what price, and against its peers.
+    /// The durable provider under duroxide's runtime: speed and cost, compared with its peers.
     Durable(durable::DurableRun),
-    /// The message queue over HTTP and as a library: how fast, at what price, and against its peers.
+    /// The message queue over HTTP and as a library: speed and cost, compared with its peers.
     Queue(queue::QueueRun),
-    /// Task graphs, in process and over HTTP: how fast, at what price, and against their peers.
+    /// Task graphs, in process and over HTTP: speed and cost, compared with their peers.
     Flow(flow::FlowRun),
-    /// Attacks on a running server: peak memory and the worst health answer of each. Fails if one of them succeeds.
+    /// Attacks on a running server: peak memory and the slowest health response of each. Fails if an attack succeeds.
     Attack(Run),
     /// The second process of workloads that need one.
     #[command(hide = true)]
@@ -118,7 +118,7 @@ struct Run {
 }
 
 impl Run {
-    /// Whether a workload is to be run. Says that it begins.
+    /// Whether a workload is selected. If it is, prints its name.
     fn begins(&self, workload: &str) -> bool {
         let wanted = self.only.as_ref().is_none_or(|part| workload.contains(part.as_str()));
         if wanted {
@@ -159,32 +159,32 @@ fn main() -> ExitCode {
     }
 }
 
-/// The peers are built first: that takes its time, and none of the run's.
+/// Builds the peers, then runs the workloads: building does not count towards the time limit.
 fn measure_durable(runtime: &tokio::runtime::Runtime, run: &durable::DurableRun) -> Result<()> {
     let peers = if run.run.no_peers { None } else { Some(durable::build_peers()?) };
     measure(runtime, &run.run, DURABLE_LIMITS, async |server, report| durable::run(server, run, peers, report).await)
 }
 
-/// The programs that take part are built first, too.
+/// Builds the programs that are measured, then runs the workloads.
 fn measure_queue(runtime: &tokio::runtime::Runtime, run: &queue::QueueRun) -> Result<()> {
     let programs = queue::Programs::build(!run.library, !run.run.no_peers)?;
     measure(runtime, &run.run, QUEUE_LIMITS, async |server, report| queue::run(server, run, programs, report).await)
 }
 
-/// And here.
+/// Builds the programs that are measured, then runs the workloads.
 fn measure_flow(runtime: &tokio::runtime::Runtime, run: &flow::FlowRun) -> Result<()> {
     let programs = flow::Programs::build(!run.run.no_peers)?;
     measure(runtime, &run.run, FLOW_LIMITS, async |server, report| flow::run(server, run, programs, report).await)
 }
 
-/// Runs workloads on a server that is stopped and removed afterwards, however they end.
+/// Runs workloads on a server, and stops and removes the server however they end.
 fn measure(
     runtime: &tokio::runtime::Runtime,
     run: &Run,
     limits: Limits,
     workloads: impl AsyncFnOnce(&Server, &mut Report) -> Result<()>,
 ) -> Result<()> {
-    // From here on Ctrl-C is an orderly end, also while the server is being made.
+    // From here on Ctrl-C ends the run in order, also while the server is being created.
     let mut ended = {
         let _context = runtime.enter();
         (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?)
@@ -195,7 +195,7 @@ fn measure(
         let mut report = Report::default();
         tokio::select! {
             done = timeout(limit, workloads(&server, &mut report)) => {
-                done.map_err(|_| "it took far too long and was given up")??;
+                done.map_err(|_| "the run exceeded its time limit")??;
             }
             _ = ended.0.recv() => return Err("interrupted".into()),
             _ = ended.1.recv() => return Err("terminated".into()),

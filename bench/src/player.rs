@@ -10,14 +10,15 @@ use tokio::time::timeout;
 
 use crate::Result;
 
-/// How long it may take to migrate a schema, to make what it needs and to warm up: ten thousand clients connect first.
+/// How long a process may take to migrate a schema, to create its data, to connect up to ten thousand clients and to
+/// warm up.
 const READY_WITHIN: Duration = Duration::from_secs(240);
-/// How long a round may take. None is meant to take half of it, unless it says so.
+/// How long a round may take. Rounds are designed to take less than half of it; longer ones pass their own limit.
 const PLAYED_WITHIN: Duration = Duration::from_secs(300);
-/// How long it may take to leave everything as it was.
+/// How long a process may take to remove what it created.
 const FINISHED_WITHIN: Duration = Duration::from_secs(20);
 
-/// A process that is ready for its round. Ends when dropped.
+/// A process that is ready for its round. Killed when dropped.
 pub(crate) struct Player {
     name: &'static str,
     process: Child,
@@ -26,59 +27,59 @@ pub(crate) struct Player {
 }
 
 impl Player {
-    /// Starts it and waits until it says that it is ready.
+    /// Starts a process and waits until it reports that it is ready.
     pub(crate) async fn start(name: &'static str, mut command: Command, ready: &str) -> Result<Player> {
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true).spawn()?;
         let orders = process.stdin.take().ok_or("the process of a round has no stdin")?;
         let says = process.stdout.take().ok_or("the process of a round has no stdout")?;
         let mut player = Player { name, process, orders, says: BufReader::new(says).lines() };
         let said = player.hears(READY_WITHIN).await?;
-        if said == ready { Ok(player) } else { Err(format!("{name} said `{said}` instead of being ready").into()) }
+        if said == ready { Ok(player) } else { Err(format!("{name} printed `{said}` instead of `{ready}`").into()) }
     }
 
-    /// Its process; `None` if it has ended.
+    /// The process id; `None` if the process has ended.
     pub(crate) fn pid(&self) -> Option<u32> {
         self.process.id()
     }
 
-    /// Has it begin.
+    /// Starts the measurement.
     pub(crate) async fn begin(&mut self) -> Result<()> {
         Ok(self.orders.write_all(b"\n").await?)
     }
 
-    /// What came out.
+    /// The outcome of the measurement.
     pub(crate) async fn outcome<O: DeserializeOwned>(&mut self) -> Result<O> {
         self.outcome_within(PLAYED_WITHIN).await
     }
 
-    /// What came out of a round that takes longer than others.
+    /// The outcome of a round that takes longer than others.
     pub(crate) async fn outcome_within<O: DeserializeOwned>(&mut self, patience: Duration) -> Result<O> {
         Ok(serde_json::from_str(&self.hears(patience).await?)?)
     }
 
-    /// Has it begin, and answers what came out.
+    /// Starts the measurement and returns its outcome.
     pub(crate) async fn play<O: DeserializeOwned>(&mut self) -> Result<O> {
         self.begin().await?;
         self.outcome().await
     }
 
-    /// Ends it at once: a runtime that ends in order takes a second for it, and nothing of it is measured any more.
+    /// Kills the process after its measurement: an orderly shutdown of its runtime would take a second.
     pub(crate) async fn end(mut self) -> Result<()> {
         self.kill().await
     }
 
-    /// Ends it at once, as a crash would.
+    /// Kills the process, as a crash would.
     pub(crate) async fn kill(&mut self) -> Result<()> {
         Ok(self.process.kill().await?)
     }
 
-    /// Lets it end by itself, so that it can remove what it made.
+    /// Waits for the process to exit, so that it can remove what it created.
     pub(crate) async fn finish(mut self) -> Result<()> {
         drop(self.orders);
         match timeout(FINISHED_WITHIN, self.process.wait()).await {
             Ok(status) => match status?.success() {
                 true => Ok(()),
-                false => Err(format!("{} has failed at its end", self.name).into()),
+                false => Err(format!("{} failed while it removed what it had created", self.name).into()),
             },
             Err(_) => Ok(self.process.kill().await?),
         }
@@ -86,7 +87,7 @@ impl Player {
 
     async fn hears(&mut self, patience: Duration) -> Result<String> {
         let line = timeout(patience, self.says.next_line()).await;
-        let line = line.map_err(|_| format!("{} does not answer", self.name))??;
+        let line = line.map_err(|_| format!("{} did not answer in time", self.name))??;
         line.ok_or_else(|| format!("{} has ended without an answer", self.name).into())
     }
 }

@@ -1,22 +1,22 @@
-//! What processes take: processor time and memory, as the system reports them.
+//! Processor time and memory of processes, as the system reports them.
 
 use std::fs::{read_dir, read_to_string};
 
-/// Ticks per second in which the system reports processor time, on every Linux.
+/// Ticks per second of processor time, the same on every Linux.
 const TICKS: f64 = 100.0;
 
 /// Processor seconds of a process so far, with all its threads and the children it has waited for; `None` if there is
 /// no such process, or the system does not report it.
 pub(crate) fn seconds(pid: u32) -> Option<f64> {
     let stat = read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name may hold anything, but it ends with the last bracket.
+    // The name may contain any character; it ends with the last closing bracket.
     let (_, rest) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = rest.split_whitespace().collect();
     let ticks: Vec<f64> = fields.get(11..15)?.iter().map_while(|field| field.parse().ok()).collect();
     (ticks.len() == 4).then(|| ticks.iter().sum::<f64>() / TICKS)
 }
 
-/// Of a process and everything it has started and that still runs.
+/// Processor seconds of a process and of its running children.
 pub(crate) fn family_seconds(pid: u32) -> Option<f64> {
     let own = seconds(pid)?;
     let children = read_dir("/proc").ok()?.filter_map(|entry| {
@@ -42,7 +42,7 @@ pub(crate) fn resident_mb(pid: u32) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// This process exists, holds memory and takes time; one that cannot exist is unknown, not free.
+    /// A process that does not exist must have no figure, rather than 0. This process has memory and processor time.
     #[test]
     fn an_unknown_process_is_not_free() {
         let me = std::process::id();

@@ -1,4 +1,4 @@
-//! What a run says: JSON lines for programs, a table for people, and whether the targets are met.
+//! The output of a run: JSON lines, a table, and whether the targets are met.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 pub(crate) struct Figures(Vec<(&'static str, Value)>);
 
 impl Figures {
-    /// A number, rounded to what is worth reading. Not finite (nothing was measured): shown as unknown.
+    /// A number, rounded. One that is not finite was not measured and is shown as unknown.
     pub(crate) fn number(mut self, name: &'static str, value: f64) -> Figures {
         self.0.push((name, rounded(value)));
         self
@@ -33,14 +33,14 @@ impl Figures {
     }
 }
 
-/// Three decimals below a hundred, none above: more would be noise.
+/// Three decimals below a hundred, none above: more digits would be noise.
 fn rounded(value: f64) -> Value {
     let step = if value.abs() < 100.0 { 1_000.0 } else { 1.0 };
     let value = (value * step).round() / step;
     if value.fract() == 0.0 && value.abs() < 1e15 { Value::from(value as i64) } else { Value::from(value) }
 }
 
-/// On which side of its goal a value should be.
+/// A goal, and on which side of it a value should be.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Goal {
     /// Met by this or less.
@@ -50,7 +50,7 @@ pub(crate) enum Goal {
 }
 
 impl Goal {
-    /// A value that could not be measured (not a number, or a division by zero) meets nothing.
+    /// A value that is not finite could not be measured, and meets no goal.
     fn is_met(self, value: f64) -> bool {
         value.is_finite()
             && match self {
@@ -66,7 +66,7 @@ impl Goal {
     }
 }
 
-/// Prints results as they come, and keeps them for the end.
+/// Prints each result at once, and keeps all for the table.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     results: Vec<(String, String, Figures)>,
@@ -74,14 +74,14 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// One system under one workload.
+    /// Reports one system under one workload.
     pub(crate) fn result(&mut self, workload: &str, system: &str, figures: Figures) {
         let names = [("workload", Value::from(workload)), ("system", Value::from(system))];
         println!("{}", line(names.into_iter().chain(figures.0.iter().cloned())));
         self.results.push((workload.to_owned(), system.to_owned(), figures));
     }
 
-    /// A target and what was measured for it; not a number if it could not be. Printed at the end.
+    /// Adds a target and its measured value, NaN if there is none. Targets are printed at the end.
     pub(crate) fn target(&mut self, name: &str, goal: Goal, value: f64) {
         self.targets.push((name.to_owned(), goal, value));
     }
@@ -142,7 +142,7 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// Rows of cells under each other: the first column to the left, the others to the right.
+/// Rows of cells as text: the first column is aligned to the left, the others to the right.
 fn aligned(rows: Vec<Vec<String>>) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column| rows.iter().filter_map(|row| row.get(column)).map(|cell: &String| cell.chars().count()).max();
@@ -161,7 +161,7 @@ fn aligned(rows: Vec<Vec<String>>) -> String {
 mod tests {
     use super::*;
 
-    /// Programs read the lines, so their form is fixed: fields in order, numbers rounded, what is unknown `null`.
+    /// Programs read the lines, so their form is fixed: fields in order, numbers rounded, unknown values `null`.
     /// Compared as text.
     #[test]
     fn a_result_is_one_json_object_with_its_fields_in_order() {
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(text, r#"{"workload":"w","system":"a \"b\"","p50_ms":0.123,"samples":500,"wal":null}"#);
     }
 
-    /// A target that could not be measured must not pass for a target that is met.
+    /// A target that could not be measured must not count as met.
     /// Both kinds of goal, on, under and over it, and not a number.
     #[test]
     fn an_unmeasured_target_is_not_met() {
@@ -180,7 +180,7 @@ mod tests {
         assert!(!Goal::AtLeast(80.0).is_met(f64::NAN));
     }
 
-    /// Cells of one workload stand under each other although its systems have different figures.
+    /// The cells of one workload are aligned although its systems have different figures.
     #[test]
     fn the_table_has_a_column_for_every_figure() {
         let mut report = Report::default();

@@ -13,12 +13,12 @@ use tokio::time::timeout;
 use crate::Result;
 use crate::server::Server;
 
-/// How long it may take to migrate and to be ready.
+/// How long the server may take to migrate the schema and to become ready.
 const READY_WITHIN: Duration = Duration::from_secs(60);
-/// The text before its address in its output.
+/// The text before the address in the server's output.
 const LISTENS: &str = "listens on http://";
 
-/// One that runs. Ends when dropped.
+/// A running server. Killed when dropped.
 pub(crate) struct Serve {
     process: Child,
     address: SocketAddr,
@@ -30,7 +30,7 @@ impl Serve {
         let mut process = Command::new(program)
             .args(["serve", "--listen", "127.0.0.1:0", "--schema", schema.name()])
             .args(["--log", "error"])
-            // Not an argument: all users of the machine can read those.
+            // Not an argument: all users of the machine can read arguments.
             .env("DATABASE_URL", server.url())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -38,7 +38,7 @@ impl Serve {
             .spawn()?;
         let mut says = BufReader::new(process.stdout.take().ok_or("the server has no stdout")?).lines();
         let ready = timeout(READY_WITHIN, ready(&mut says)).await;
-        Ok(Serve { process, address: ready.map_err(|_| "the server is not ready in time")?? })
+        Ok(Serve { process, address: ready.map_err(|_| "the server was not ready in time")?? })
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -49,7 +49,7 @@ impl Serve {
         self.process.id()
     }
 
-    /// Ends it at once.
+    /// Kills the server.
     pub(crate) async fn end(mut self) -> Result<()> {
         Ok(self.process.kill().await?)
     }
@@ -62,7 +62,7 @@ async fn ready(says: &mut Lines<BufReader<ChildStdout>>) -> Result<SocketAddr> {
             address = Some(at.trim().parse()?);
         }
         if line == "ready" {
-            return address.ok_or_else(|| "the server did not say where it listens".into());
+            return address.ok_or_else(|| "the server printed no address".into());
         }
     }
     Err("the server has ended before it was ready".into())

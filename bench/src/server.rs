@@ -1,8 +1,8 @@
 //! The PostgreSQL that is measured, and its observer.
 //!
 //! Without a URL it is a private server in a temporary folder, with the durability of a fresh installation. Either way
-//! the workloads log in as a role of their own: the server keeps statistics per role, so the statements counted are
-//! theirs, and the questions asked by the observer are not.
+//! the workloads log in as a role of their own: the server keeps statistics per role, so their statements are counted
+//! and those of the observer are not.
 
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
@@ -22,23 +22,23 @@ use crate::report::Figures;
 pub(crate) struct Server {
     url: String,
     observer: Mutex<PgConnection>,
-    /// The role of the workloads; `None` if the given server does not let us make one.
+    /// The role of the workloads; `None` if a role cannot be created on this server.
     role: Option<String>,
     /// Whether statements can be counted.
     counts: bool,
     cluster: Option<Cluster>,
-    /// What a given server must be rid of in the end.
+    /// The schemas to drop at the end if the server is not a private one.
     schemas: std::sync::Mutex<Vec<Schema>>,
 }
 
-/// What the server did between two points in time.
+/// The counts at a point in time.
 pub(crate) struct Mark {
     statements: Option<i64>,
     wal_bytes: i64,
 }
 
 impl Server {
-    /// Uses the server of `url`, or makes and starts a private one of a major version.
+    /// Uses the server of `url`, or creates and starts a private one of a major version.
     pub(crate) async fn start(url: Option<&str>, major: Option<u32>) -> Result<Server> {
         let cluster = match url {
             Some(_) => None,
@@ -59,17 +59,17 @@ impl Server {
     }
 
     async fn prepare(owner: &str) -> Result<(String, PgConnection, Option<String>, bool)> {
-        // Makes sure of the URL and of the server's version, and says what is wrong with either.
+        // Checks the URL and the server's version, with errors that say what is wrong.
         let checked = Database::connect(owner, Options::default().max_connections(1)).await?;
         checked.close().await;
         let options: PgConnectOptions = owner.parse::<PgConnectOptions>()?.disable_statement_logging();
         let mut observer = options.clone().application_name("reveille-bench observer").connect().await?;
         let (role, password) =
             (format!("reveille_bench_{:08x}", fastrand::u32(..)), format!("{:032x}", fastrand::u128(..)));
-        // A superuser, as the owner of a private server is: what a role may do is not what is measured.
+        // A superuser, as the owner of a private server is: privileges are not what is measured.
         let create = format!("create role {role} superuser login password '{password}'");
         if let Err(error) = sqlx::raw_sql(AssertSqlSafe(create)).execute(&mut observer).await {
-            eprintln!("no role of our own ({error}): statements are not counted");
+            eprintln!("cannot create a role ({error}): statements are not counted");
             return Ok((owner.to_owned(), observer, None, false));
         }
         let extension = "create extension if not exists pg_stat_statements; select 1 from pg_stat_statements limit 1";
@@ -81,12 +81,12 @@ impl Server {
         Ok((url, observer, Some(role), counts))
     }
 
-    /// A URL that logs in as the role of the workloads. It holds a password: never print it.
+    /// A URL that logs in as the role of the workloads. It contains a password: never print it.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
 
-    /// A pool of so many connections.
+    /// A pool of at most `max_connections` connections.
     pub(crate) async fn database(&self, max_connections: u32) -> Result<Database> {
         Ok(Database::connect(&self.url, Options::default().max_connections(max_connections)).await?)
     }
@@ -100,7 +100,7 @@ impl Server {
     pub(crate) async fn sit_idle(&self, open: Duration) -> Result<()> {
         let mut connection = self.connection().await?;
         let mut idle = connection.begin().await?;
-        // Both a number of its own and a snapshot, as a forgotten transaction of an application has.
+        // It has a transaction id and a snapshot, like a forgotten transaction of an application.
         sqlx::raw_sql("set transaction isolation level repeatable read; select pg_current_xact_id()")
             .execute(&mut *idle)
             .await?;
@@ -109,7 +109,7 @@ impl Server {
         Ok(())
     }
 
-    /// The process of a private server.
+    /// The process id of a private server.
     pub(crate) fn pid(&self) -> Option<u32> {
         self.cluster.as_ref().and_then(Cluster::pid)
     }
@@ -121,7 +121,7 @@ impl Server {
         Ok(schema)
     }
 
-    /// The environment of the measurement, for readers of the figures.
+    /// The version, settings and cores with which the figures were measured.
     pub(crate) async fn setting(&self) -> Result<(String, Figures)> {
         let ask = "select current_setting('server_version'), current_setting('fsync'), \
                    current_setting('synchronous_commit'), current_setting('shared_buffers')";
@@ -133,21 +133,21 @@ impl Server {
         Ok((format!("PostgreSQL {version}"), figures))
     }
 
-    /// The present point in time.
+    /// The counts now.
     pub(crate) async fn mark(&self) -> Result<Mark> {
         let wal = sqlx::query_scalar("select (pg_current_wal_insert_lsn() - '0/0')::bigint");
         let wal_bytes = wal.fetch_one(&mut *self.observer.lock().await).await?;
         Ok(Mark { statements: self.statements("").await?, wal_bytes })
     }
 
-    /// Statements of the workloads and bytes of WAL (of all roles) since a point in time; `None`: not counted here.
+    /// Statements of the workloads and bytes of WAL (of all roles) since a mark; `None`: not counted on this server.
     pub(crate) async fn since(&self, then: &Mark) -> Result<(Option<f64>, f64)> {
         let now = self.mark().await?;
         let statements = now.statements.zip(then.statements).map(|(now, then)| (now - then) as f64);
         Ok((statements, (now.wal_bytes - then.wal_bytes) as f64))
     }
 
-    /// Statements of the workloads so far whose text contains `fragment`; `None` if they are not counted here.
+    /// Statements of the workloads so far whose text contains `fragment`; `None`: not counted on this server.
     pub(crate) async fn statements(&self, fragment: &str) -> Result<Option<i64>> {
         let Some(role) = self.counted_role() else { return Ok(None) };
         let count = "select coalesce(sum(s.calls), 0)::bigint from pg_stat_statements s \
@@ -166,7 +166,7 @@ impl Server {
         self.role.as_deref().filter(|_| self.counts)
     }
 
-    /// Ends what the workloads left on the server, and removes a schema of theirs.
+    /// Ends the remaining connections of the workloads, and drops one of their schemas.
     pub(crate) async fn remove(&self, schema: &Schema) -> Result<()> {
         let mut observer = self.observer.lock().await;
         self.end_backends(&mut observer).await?;
@@ -182,7 +182,7 @@ impl Server {
         Ok(())
     }
 
-    /// Leaves a given server as it was; stops and removes a private one.
+    /// Stops and removes a private server; removes role and schemas from another one.
     pub(crate) async fn stop(&self) -> Result<()> {
         if let Some(cluster) = &self.cluster {
             return remove(cluster).await;
@@ -202,7 +202,7 @@ impl Server {
     }
 }
 
-/// `url` with another role and password, which hold no character that means something in a URL.
+/// `url` with another role and password, which contain no character that is special in a URL.
 fn log_in_as(url: &str, role: &str, password: &str) -> String {
     let (base, query) = url.split_once('?').unwrap_or((url, ""));
     let (scheme, rest) = base.split_once("://").unwrap_or(("postgres", base));
@@ -214,14 +214,14 @@ fn log_in_as(url: &str, role: &str, password: &str) -> String {
 
 async fn start_private(major: Option<u32>) -> Result<Cluster> {
     let wanted = major.map_or_else(Wanted::default, Wanted::exactly);
-    // The same archive as that of `reveille up`.
+    // The archive that `reveille up` uses, too.
     let archive = std::env::var_os("REVEILLE_PG_ARCHIVE").filter(|path| !path.is_empty()).map(PathBuf::from);
     let what = Download { wanted, archive, into: None };
     let installation = embedded::obtain(what, |progress| eprintln!("{progress}")).await?;
     let folder: PathBuf = std::env::temp_dir().join(format!("reveille-bench-{:08x}", fastrand::u32(..)));
     eprintln!("starting PostgreSQL {} in {}", installation.version, folder.display());
     let mut settings = Settings::new(&folder).installation(installation);
-    // The log of a long round is read when it is over.
+    // The log of a long round is read after the round.
     settings.extra.push(("wal_keep_size".to_owned(), "16GB".to_owned()));
     match Cluster::start(settings).await {
         Ok(cluster) => Ok(cluster),
@@ -240,7 +240,7 @@ async fn remove(cluster: &Cluster) -> Result<()> {
 }
 
 fn remove_folder(folder: &Path) {
-    // The folder of the socket may lie within the other one, or be gone with the server.
+    // The folder of the socket may be within the other one, or be removed by the server.
     if let Err(error) = std::fs::remove_dir_all(folder)
         && error.kind() != std::io::ErrorKind::NotFound
     {
@@ -252,7 +252,7 @@ fn remove_folder(folder: &Path) {
 mod tests {
     use super::*;
 
-    /// Only the login changes, wherever the URL has it; what else it says stays.
+    /// Only role and password change, wherever they are in the URL; everything else stays.
     #[test]
     fn a_url_logs_in_as_another_role() {
         let cases = [

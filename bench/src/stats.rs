@@ -7,22 +7,22 @@ use std::time::Duration;
 pub(crate) struct Latencies(Vec<f64>);
 
 impl Latencies {
-    /// Adds one.
+    /// Adds a latency.
     pub(crate) fn push(&mut self, latency: Duration) {
         self.0.push(latency.as_secs_f64() * 1_000.0);
     }
 
-    /// Adds all of another.
+    /// Adds all latencies of `other`.
     pub(crate) fn extend(&mut self, other: Latencies) {
         self.0.extend(other.0);
     }
 
-    /// How many there are.
+    /// The number of latencies.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// The latency, in milliseconds, that a share `q` of all does not exceed; not a number if there are none.
+    /// The latency, in milliseconds, that a share `q` of all does not exceed; NaN if there are none.
     pub(crate) fn quantile(&self, q: f64) -> f64 {
         quantile(&self.0, q)
     }
@@ -38,22 +38,22 @@ impl Rounds {
         self.0.push(figure);
     }
 
-    /// The middle one; not a number if there are none.
+    /// The median; NaN if there are no rounds.
     pub(crate) fn median(&self) -> f64 {
         quantile(&self.0, 0.5)
     }
 
-    /// From the least to the most, as a share of the median: how far the figure can be trusted.
+    /// The range from the least to the largest figure, as a share of the median: how reliable the figure is.
     pub(crate) fn spread(&self) -> f64 {
         (quantile(&self.0, 1.0) - quantile(&self.0, 0.0)) / self.median()
     }
 
-    /// Round by round, this figure as a share of another's: what is left when the machine itself was fast or slow.
+    /// Round by round, this figure divided by another. A round in which the machine was slow affects both.
     pub(crate) fn over(&self, other: &Rounds) -> Rounds {
         Rounds(self.0.iter().zip(&other.0).map(|(mine, theirs)| mine / theirs).collect())
     }
 
-    /// Round by round, what this figure is above another's.
+    /// Round by round, this figure minus another.
     pub(crate) fn less(&self, other: &Rounds) -> Rounds {
         Rounds(self.0.iter().zip(&other.0).map(|(mine, theirs)| mine - theirs).collect())
     }
@@ -66,8 +66,8 @@ fn quantile(figures: &[f64], q: f64) -> f64 {
     sorted.get(index.clamp(1, sorted.len().max(1)) - 1).copied().unwrap_or(f64::NAN)
 }
 
-/// The systems in the order in which they run in one round: another begins each time, so that none always follows the
-/// same.
+/// The systems in the order in which they run in one round. Each round begins with another system, so that none is
+/// always first.
 pub(crate) fn turns<T: Copy>(systems: &[T], round: usize) -> Vec<T> {
     let mut order = systems.to_vec();
     order.rotate_left(round % systems.len().max(1));
@@ -78,7 +78,7 @@ pub(crate) fn turns<T: Copy>(systems: &[T], round: usize) -> Vec<T> {
 mod tests {
     use super::*;
 
-    /// Percentiles by the nearest rank: of a hundred values the 99th is the p99, of one value it is all of them.
+    /// Percentiles are by the nearest rank: of a hundred values the 99th is the p99; one value is all its percentiles.
     #[test]
     fn quantiles_are_values_that_occurred() {
         let hundred: Vec<f64> = (1..=100).rev().map(f64::from).collect();
@@ -87,7 +87,7 @@ mod tests {
         assert!(quantile(&[], 0.5).is_nan());
     }
 
-    /// Two systems that both had a slow second round still compare as they are.
+    /// A round in which both systems were slow must not change their ratio.
     #[test]
     fn ratios_are_taken_within_a_round() {
         let (fast, slow) = (Rounds(vec![100.0, 50.0, 100.0]), Rounds(vec![50.0, 25.0, 50.0]));
