@@ -12,7 +12,7 @@ use super::raw;
 use super::victim::Victim;
 use crate::Result;
 
-/// A push of so many bytes in the smallest items there are.
+/// A push of about `bytes` bytes, in items as small as possible.
 fn small_items_body(bytes: usize) -> Vec<u8> {
     const ITEM: &str = r#"{"queue":"q","payload":1},"#;
     let mut body = String::from(r#"{"items":["#);
@@ -22,12 +22,12 @@ fn small_items_body(bytes: usize) -> Vec<u8> {
     body.into_bytes()
 }
 
-/// Eight pushes of 9 MB of tiny items at once.
+/// Eight concurrent pushes of 9 MB of tiny items each.
 pub(super) async fn small_items(victim: &Victim) -> Result<String> {
     push_at_once(victim, 8, 9_000_000).await
 }
 
-/// A thousand clients, each with 1 MB of tiny items.
+/// A thousand concurrent pushes of 1 MB of tiny items each.
 pub(super) async fn crowd(victim: &Victim) -> Result<String> {
     push_at_once(victim, 1_000, 1_000_000).await
 }
@@ -45,7 +45,7 @@ async fn push_at_once(victim: &Victim, clients: usize, bytes: usize) -> Result<S
     Ok(raw::tally(requests).await)
 }
 
-/// 200 sockets announce 9 MB and send nothing; meanwhile honest clients push.
+/// 200 connections announce a body of 9 MB and do not send it; meanwhile other clients push.
 pub(super) async fn announced(victim: &Victim) -> Result<String> {
     let head =
         raw::head(victim.address(), "POST", "/api/v1/push", &[("content-type", "application/json")], Some(9_000_000));
@@ -58,10 +58,10 @@ pub(super) async fn announced(victim: &Victim) -> Result<String> {
     sleep(Duration::from_millis(500)).await;
     let honest = push_at_once(victim, 50, 10_000).await?;
     drop(silent);
-    Ok(format!("honest pushes beside them: {honest}"))
+    Ok(format!("other pushes meanwhile: {honest}"))
 }
 
-/// 200 workers wait with bodies that are sent in chunks; none may be refused.
+/// 200 workers wait with requests whose bodies are chunked; none may be rejected.
 pub(super) async fn compressed_waiters(victim: &Victim) -> Result<String> {
     let claim = r#"{"worker":"w","namespaces":["attack"],"max_steps":1,"wait_ms":3000}"#;
     let request = format!(
@@ -82,10 +82,10 @@ pub(super) async fn compressed_waiters(victim: &Victim) -> Result<String> {
     }
     sleep(Duration::from_millis(500)).await;
     let honest = push_at_once(victim, 20, 10_000).await?;
-    Ok(format!("waiters: {}; honest pushes beside them: {honest}", raw::tally(requests).await))
+    Ok(format!("waiters: {}; other pushes meanwhile: {honest}", raw::tally(requests).await))
 }
 
-/// A gzip of zeros: about 1 MB that becomes 1 GB.
+/// Eight gzip bodies of a few MB, each of which inflates to 1 GB of zeros.
 pub(super) async fn inflating(victim: &Victim) -> Result<String> {
     let body = gzip_of_spaces();
     let headers = [("content-type", "application/json"), ("content-encoding", "gzip")];
@@ -98,16 +98,16 @@ pub(super) async fn inflating(victim: &Victim) -> Result<String> {
     Ok(raw::tally(requests).await)
 }
 
-/// Made by the program that every system has.
+/// Runs the system's `gzip`.
 fn gzip_of_spaces() -> Result<Vec<u8>> {
     let made = std::process::Command::new("sh").args(["-c", "head -c 1000000000 /dev/zero | gzip -1"]).output()?;
     if made.stdout.is_empty() {
-        return Err("gzip made nothing".into());
+        return Err("gzip wrote nothing".into());
     }
     Ok(made.stdout)
 }
 
-/// Payloads, contexts and templates that are nothing but nesting.
+/// Payloads, contexts and templates that are nested arrays, 100 000 deep.
 pub(super) async fn deep(victim: &Victim) -> Result<String> {
     let nested = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     let push = format!(r#"{{"items":[{{"queue":"q","payload":{nested}}}]}}"#);

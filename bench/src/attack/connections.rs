@@ -1,4 +1,4 @@
-//! Connections that say nothing, or little.
+//! Connections on which nothing is sent, or very slowly.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::raw;
 use super::victim::Victim;
 use crate::Result;
 
-/// How long the connections are held.
+/// How long the connections stay open.
 const HELD: Duration = Duration::from_secs(5);
 /// How long a connection may take to be accepted by the kernel before the attacker gives up on it.
 const CONNECT_WITHIN: Duration = Duration::from_millis(200);
@@ -20,7 +20,7 @@ pub(super) async fn silent(victim: &Victim) -> Result<String> {
     let held = open(victim, 3_000).await;
     sleep(HELD).await;
     let honest = victim.ask("GET", "/health/live", b"").await?;
-    Ok(format!("held {}; an honest request beside them: {}", held.len(), honest.status))
+    Ok(format!("held {}; another request meanwhile: {}", held.len(), honest.status))
 }
 
 /// Headers that arrive one byte at a time.
@@ -34,7 +34,7 @@ pub(super) async fn slow_headers(victim: &Victim) -> Result<String> {
         sleep(HELD / 50).await;
     }
     let honest = victim.ask("GET", "/api/v1/resources/queues", b"").await?;
-    Ok(format!("held {}; an honest request beside them: {}", held.len(), honest.status))
+    Ok(format!("held {}; another request meanwhile: {}", held.len(), honest.status))
 }
 
 async fn open(victim: &Victim, count: usize) -> Vec<TcpStream> {

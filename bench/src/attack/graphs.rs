@@ -1,11 +1,11 @@
-//! Templates, schedules and tasks that cost more than they look.
+//! Templates, schedules and tasks that are short and expensive to process.
 
 use serde_json::{Value, json};
 
 use super::victim::Victim;
 use crate::Result;
 
-/// A template of one step with a schema for its input.
+/// A template of one step, with a schema for the context of its tasks.
 fn template(name: &str, input_schema: &Value) -> Vec<u8> {
     let steps = [json!({"name": "only", "handler": {"callable": "only"}})];
     let template = json!({
@@ -22,7 +22,7 @@ async fn register_and_submit(victim: &Victim, name: &str, schema: &Value, contex
     Ok(format!("template {}; task {}", registered.brief(), submitted.status))
 }
 
-/// Definitions that each refer twice to the next.
+/// A schema of 25 definitions, each of which refers twice to the next.
 pub(super) async fn doubling_schema(victim: &Victim) -> Result<String> {
     const LEVELS: usize = 24;
     let mut definitions = serde_json::Map::new();
@@ -35,13 +35,13 @@ pub(super) async fn doubling_schema(victim: &Victim) -> Result<String> {
     register_and_submit(victim, "doubling", &schema, json!({"a": 1})).await
 }
 
-/// A pattern that a backtracking engine takes exponential time for.
+/// A pattern for which a backtracking engine needs exponential time.
 pub(super) async fn slow_pattern(victim: &Victim) -> Result<String> {
     let schema = json!({"type": "object", "properties": {"a": {"type": "string", "pattern": "^((a+)+)+(?!b)$"}}});
     register_and_submit(victim, "pattern", &schema, json!({"a": format!("{}!", "a".repeat(5_000))})).await
 }
 
-/// 5 000 steps, each after the one before, and the first after the last.
+/// A template whose 5 000 steps form a cycle.
 pub(super) async fn long_cycle(victim: &Victim) -> Result<String> {
     const STEPS: usize = 5_000;
     let name = |step: usize| format!("step-{step:05}");
@@ -55,7 +55,7 @@ pub(super) async fn long_cycle(victim: &Victim) -> Result<String> {
     Ok(format!("{} with {} bytes", registered.status, registered.bytes))
 }
 
-/// The 30th of February.
+/// A schedule for the 30th of February.
 pub(super) async fn impossible_schedule(victim: &Victim) -> Result<String> {
     victim.ask("POST", "/v1/templates", &template("scheduled", &json!({"type": "object"}))).await?;
     let schedule = json!({

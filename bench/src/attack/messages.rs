@@ -1,4 +1,4 @@
-//! Messages that are too many to answer at once, or that kill their consumer.
+//! Messages that do not fit into one response, or that are never acked.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tokio::time::sleep;
 use super::victim::Victim;
 use crate::Result;
 
-/// 400 messages of 1 MB in 400 partitions, asked for by one pop.
+/// 400 messages of 1 MB in 400 partitions, requested by one pop.
 pub(super) async fn large_pop(victim: &Victim) -> Result<String> {
     let payload = "x".repeat(1_000_000);
     for first in (0..400).step_by(8) {
@@ -20,7 +20,7 @@ pub(super) async fn large_pop(victim: &Victim) -> Result<String> {
     Ok(format!("pop {}: {} MB; list {}: {} MB", popped.status, popped.bytes >> 20, listed.status, listed.bytes >> 20))
 }
 
-/// A consumer that takes a message and dies, again and again, until the message is set aside.
+/// A consumer that pops a message and never acks it, until the message becomes a dead letter.
 pub(super) async fn poison(victim: &Victim) -> Result<String> {
     let configure = br#"{"queue":"poison","options":{"leaseTime":1,"retryLimit":2,"deadLetterQueue":true}}"#;
     victim.ask("POST", "/api/v1/configure", configure).await?;
@@ -31,10 +31,10 @@ pub(super) async fn poison(victim: &Victim) -> Result<String> {
         let popped = victim.ask("GET", "/api/v1/pop/queue/poison?batch=1&wait=true&timeout=2000", b"").await?;
         let text = String::from_utf8_lossy(&popped.body);
         if text.contains("\"good\"") {
-            return Ok(format!("the message behind it came after {deliveries} deliveries"));
+            return Ok(format!("the next message was delivered after {deliveries} deliveries of the first"));
         }
         deliveries += usize::from(text.contains("\"bad\""));
         sleep(Duration::from_millis(100)).await;
     }
-    Ok(format!("the partition is blocked after {deliveries} deliveries"))
+    Ok(format!("the partition is blocked after {deliveries} deliveries of the first message"))
 }

@@ -1,9 +1,9 @@
 //! Attacks on a running server, each bounded, on loopback only.
 //!
 //! `cargo run --release -p reveille-bench -- attack` starts a PostgreSQL and, for every attack, a `reveille serve` of
-//! its own, attacks it, and meanwhile asks `/health/live` on a new connection every [`PROBE_EVERY`]. It prints the peak
-//! of the server's resident memory, the slowest health answer, and what the attacker was answered. An attack has
-//! succeeded if the server ended, if its memory passed the documented bound, or if its health was not answered within
+//! its own, attacks it, and meanwhile requests `/health/live` on a new connection every [`PROBE_EVERY`]. It prints the
+//! peak of the server's resident memory, the slowest health response, and the responses to the attacker. An attack has
+//! succeeded if the server ended, if its memory exceeded the documented limit, or if a health request took longer than
 //! [`HEALTH_WITHIN`].
 
 mod bodies;
@@ -24,20 +24,20 @@ use crate::server::Server;
 use crate::{Result, Run};
 use victim::Victim;
 
-/// How often health is asked for during an attack.
+/// How often health is requested during an attack.
 const PROBE_EVERY: Duration = Duration::from_millis(100);
-/// The slowest health answer that is not a success of the attacker.
+/// If a health response takes longer than this, the attack has succeeded.
 const HEALTH_WITHIN: Duration = Duration::from_secs(5);
-/// The resident memory that docs/security.md promises, in megabytes.
+/// The limit of resident memory that docs/security.md states, in megabytes.
 const MEMORY_BOUND_MB: f64 = 1_024.0;
 /// The longest an attack may take.
 const ATTACK_WITHIN: Duration = Duration::from_secs(120);
 
-/// One attack: its name, and what it does. It returns what the attacker saw, in a few words.
+/// One attack: its name and its function, which returns a summary of the responses.
 type Attack = (&'static str, for<'a> fn(&'a Victim) -> Boxed<'a>);
 type Boxed<'a> = std::pin::Pin<Box<dyn Future<Output = Result<String>> + Send + 'a>>;
 
-/// All attacks, in the order of the issue that they come from.
+/// All attacks.
 const ATTACKS: &[Attack] = &[
     ("schema that doubles per level", |victim| Box::pin(graphs::doubling_schema(victim))),
     ("schema with a slow pattern", |victim| Box::pin(graphs::slow_pattern(victim))),
@@ -57,10 +57,10 @@ const ATTACKS: &[Attack] = &[
     ("consumer that never acks", |victim| Box::pin(messages::poison(victim))),
 ];
 
-/// Runs every attack whose name is asked for.
+/// Runs every selected attack.
 ///
 /// # Errors
-/// If an attack succeeded; all of them are run first.
+/// If an attack succeeded. All attacks are run before that is reported.
 pub(crate) async fn run(server: &Server, run: &Run, report: &mut Report) -> Result<()> {
     let program = build_server()?;
     let mut successes = Vec::new();
@@ -72,7 +72,7 @@ pub(crate) async fn run(server: &Server, run: &Run, report: &mut Report) -> Resu
         let probe = victim.probe();
         let answered = match timeout(ATTACK_WITHIN, attack(&victim)).await {
             Ok(Ok(answered)) => answered,
-            Ok(Err(error)) => format!("the attacker failed: {error}"),
+            Ok(Err(error)) => format!("the attack failed: {error}"),
             Err(_) => format!("not over within {} s", ATTACK_WITHIN.as_secs()),
         };
         let health = probe.end().await;

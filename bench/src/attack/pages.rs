@@ -7,15 +7,15 @@ use crate::Result;
 /// Method, path, headers, body.
 type Sent = (&'static str, &'static str, &'static [(&'static str, &'static str)], &'static [u8]);
 
-/// What is pushed before and, by the page, again.
+/// The message that is pushed first, and that the page tries to push again.
 const ITEM: &[u8] = br#"{"items":[{"queue":"page","payload":1}]}"#;
 
-/// What a page can make a browser send, with what the browser adds.
+/// Requests that a page can make a browser send, with the headers that the browser adds.
 const REQUESTS: [Sent; 9] = [
     ("GET", "/api/v1/pop/queue/page?autoAck=true", &[("sec-fetch-site", "cross-site")], b""),
     ("GET", "/api/v1/pop/queue/page?autoAck=true", &[("origin", "https://attacker.example")], b""),
     ("GET", "/api/v1/pop/queue/page?autoAck=true", &[("host", "attacker.example")], b""),
-    // Addresses that lead to loopback, to which a browser sends no Sec-Fetch-Site.
+    // Addresses of loopback to which a browser sends no Sec-Fetch-Site.
     ("GET", "/api/v1/pop/queue/page?autoAck=true", &[("host", "0.0.0.0:6632")], b""),
     ("GET", "/api/v1/pop/queue/page?autoAck=true", &[("host", "[::ffff:127.0.0.1]:6632")], b""),
     ("POST", "/api/v1/push", &[("content-type", "text/plain")], ITEM),
@@ -24,7 +24,7 @@ const REQUESTS: [Sent; 9] = [
     ("POST", "/api/v1/push", &[("content-type", "application/json"), ("origin", "null")], ITEM),
 ];
 
-/// Requests that a foreign page can make a browser send. None may act.
+/// Sends the requests of a foreign page. None may push or pop anything.
 pub(super) async fn foreign(victim: &Victim) -> Result<String> {
     victim.ask("POST", "/api/v1/push", ITEM).await?;
     let mut statuses = Vec::new();
@@ -33,5 +33,5 @@ pub(super) async fn foreign(victim: &Victim) -> Result<String> {
     }
     let left = victim.ask("GET", "/api/v1/pop/queue/page?autoAck=true&batch=100", b"").await?;
     let kept = String::from_utf8_lossy(&left.body).matches("\"transactionId\"").count();
-    Ok(format!("answers {}; messages left {kept} of 1", statuses.join(" ")))
+    Ok(format!("responses {}; messages left {kept} of 1", statuses.join(" ")))
 }

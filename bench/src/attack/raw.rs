@@ -1,4 +1,4 @@
-//! HTTP as an attacker writes it: nothing is checked before it is sent.
+//! HTTP requests that are sent as they are, without checks of an HTTP library.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use tokio::time::timeout;
 
 use crate::Result;
 
-/// How long an answer is waited for.
+/// How long to wait for a response.
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 
-/// What was answered.
+/// A response.
 pub(super) struct Answer {
     pub(super) status: u16,
     pub(super) body: Vec<u8>,
@@ -50,7 +50,7 @@ pub(super) fn head(
     head + "connection: close\r\n\r\n"
 }
 
-/// Sends a request on a new connection and reads the answer to its end.
+/// Sends a request on a new connection and reads the whole response.
 pub(super) async fn ask(
     address: SocketAddr,
     method: &str,
@@ -63,14 +63,14 @@ pub(super) async fn ask(
     let mut stream = TcpStream::connect(address).await?;
     let answered = timeout(ANSWER_WITHIN, async {
         stream.write_all(head.as_bytes()).await?;
-        // A server that refuses a body need not read it: then writing fails and the answer is there.
+        // A server that rejects a body need not read it: then writing fails, and the response can be read.
         let _ = stream.write_all(body).await;
         answer(&mut stream).await
     });
-    answered.await.map_err(|_| "no answer in time")?
+    answered.await.map_err(|_| "no response in time")?
 }
 
-/// Reads an answer whose end is the end of the connection.
+/// Reads a response that ends when the connection is closed.
 pub(super) async fn answer(stream: &mut TcpStream) -> Result<Answer> {
     let mut bytes = Vec::new();
     let mut piece = vec![0; 64 * 1024];
@@ -78,18 +78,18 @@ pub(super) async fn answer(stream: &mut TcpStream) -> Result<Answer> {
         match stream.read(&mut piece).await {
             Ok(0) => break,
             Ok(read) => bytes.extend_from_slice(&piece[..read]),
-            // Cut after the answer: what was read counts.
+            // The connection broke after the response, which has been read.
             Err(_) if !bytes.is_empty() => break,
             Err(error) => return Err(error.into()),
         }
     }
-    let end = bytes.windows(4).position(|window| window == b"\r\n\r\n").ok_or("an answer without a head")?;
-    let status = std::str::from_utf8(&bytes[..end])?.split(' ').nth(1).ok_or("an answer without a status")?.parse()?;
+    let end = bytes.windows(4).position(|window| window == b"\r\n\r\n").ok_or("a response without a head")?;
+    let status = std::str::from_utf8(&bytes[..end])?.split(' ').nth(1).ok_or("a response without a status")?.parse()?;
     let length = bytes.len();
     Ok(Answer { status, body: bytes.split_off(end + 4), bytes: length })
 }
 
-/// Counts outcomes of many requests at once: `201×990, 503×10`.
+/// Counts the outcomes of concurrent requests: `201×990, 503×10`.
 pub(super) async fn tally(mut requests: JoinSet<Result<u16>>) -> String {
     let mut counts = std::collections::BTreeMap::<String, usize>::new();
     while let Some(request) = requests.join_next().await {

@@ -1,4 +1,4 @@
-//! The server under attack, and what is watched about it.
+//! The server under attack, and how its health and memory are observed.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use crate::Result;
 use crate::serve::Serve;
 use crate::server::Server;
 
-/// How long a health answer is waited for: twice the allowed time, to distinguish a failure from a late response.
+/// How long to wait for a health response: twice the allowed time, to distinguish a failure from a late response.
 const PROBE_WITHIN: Duration = HEALTH_WITHIN.saturating_mul(2);
 
 /// A server of its own for one attack.
@@ -42,7 +42,7 @@ impl Victim {
         raw::ask(self.address(), method, path, if body.is_empty() { &[] } else { &json }, body).await
     }
 
-    /// Asks for health until the probe is ended.
+    /// Requests health until the probe is ended.
     pub(super) fn probe(&self) -> Probe {
         let worst = Arc::new(AtomicU64::new(0));
         let (address, seen) = (self.address(), worst.clone());
@@ -50,7 +50,7 @@ impl Victim {
             loop {
                 let asked = Instant::now();
                 let answer = timeout(PROBE_WITHIN, raw::ask(address, "GET", "/health/live", &[], b"")).await;
-                // An answer that is none counts as the longest wait.
+                // A failed request counts as the longest wait.
                 let took = match answer {
                     Ok(Ok(answer)) if answer.status == 200 => asked.elapsed(),
                     _ => PROBE_WITHIN,
@@ -62,17 +62,17 @@ impl Victim {
         Probe { worst, task }
     }
 
-    /// Whether the process that was started is the one that still runs.
+    /// Whether the process that was started is still running.
     pub(super) fn is_alive(&self) -> bool {
         self.status("State:").is_some_and(|state| !state.starts_with('Z'))
     }
 
-    /// The most memory that it has had, in megabytes. `None` if it cannot be read.
+    /// Its peak memory, in megabytes. `None` if that cannot be read.
     pub(super) fn peak_mb(&self) -> Option<f64> {
         self.megabytes("VmHWM:")
     }
 
-    /// The memory that it has now.
+    /// Its memory now, in megabytes.
     pub(super) fn resident_mb(&self) -> Option<f64> {
         self.megabytes("VmRSS:")
     }
@@ -93,14 +93,14 @@ impl Victim {
     }
 }
 
-/// Health as it was during an attack.
+/// The health requests during an attack.
 pub(super) struct Probe {
     worst: Arc<AtomicU64>,
     task: JoinHandle<()>,
 }
 
 impl Probe {
-    /// The longest that health was waited for.
+    /// Ends the requests and returns the slowest response time.
     pub(super) async fn end(self) -> Duration {
         self.task.abort();
         Duration::from_micros(self.worst.load(Ordering::Relaxed))
