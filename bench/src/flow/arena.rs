@@ -1,4 +1,4 @@
-//! Where contenders meet: rounds on one server, in turns.
+//! Runs the rounds of all contenders on one server.
 
 use std::time::Duration;
 
@@ -17,28 +17,28 @@ use crate::processes::family_seconds;
 use crate::serve::Serve;
 use crate::server::Server;
 
-/// Connections of each contender to the database, as many as ours has by default.
+/// Connections of each contender to the database: the default of Reveille.
 const CONNECTIONS: u32 = 10;
-/// How long a round may take: the longest is meant to take half of it.
+/// How long a round may take: twice as long as the longest should take.
 const PLAYED_WITHIN: Duration = Duration::from_secs(900);
 
-/// What every workload is given.
+/// The arguments of every workload.
 pub(super) struct Arena<'a> {
     pub(super) server: &'a Server,
     pub(super) programs: Programs,
     pub(super) quick: bool,
-    /// The number of rounds, if it is set.
+    /// The number of rounds; `None`: the default of the workload.
     pub(super) rounds: Option<usize>,
     /// Whether to print the statements of each round.
     pub(super) statements: bool,
 }
 
-/// A round that was played.
+/// The result of a round.
 pub(super) struct Played {
     pub(super) outcome: Outcome,
-    /// What it cost the database.
+    /// The cost to the database.
     pub(super) cost: Cost,
-    /// Processor seconds of the database; not a number if the system does not report it.
+    /// Processor seconds of the database; NaN if the system does not report them.
     pub(super) processor: f64,
 }
 
@@ -51,17 +51,17 @@ pub(super) struct Round<'a> {
 }
 
 impl Arena<'_> {
-    /// One number in a quick run and another in a full one.
+    /// The value for a quick run or that for a full one.
     pub(super) fn choose<T>(&self, quick: T, full: T) -> T {
         if self.quick { quick } else { full }
     }
 
-    /// How many rounds to play.
+    /// The number of rounds.
     pub(super) fn rounds(&self, quick: usize, full: usize) -> usize {
         self.rounds.unwrap_or(self.choose(quick, full))
     }
 
-    /// Ours, and these peers if they take part.
+    /// Both contenders of Reveille, and these peers unless `--no-peers` is set.
     pub(super) fn with_peers(&self, peers: &[Contender]) -> Vec<Contender> {
         let peers = if self.programs.peers.is_some() { peers } else { &[] };
         [&[Library, Http], peers].concat()
@@ -78,7 +78,7 @@ impl Arena<'_> {
         Ok(Round { arena: self, schema, serve, player })
     }
 
-    /// Starts another process of ours beside one that runs.
+    /// Starts another process of Reveille in the schema of a running round.
     pub(super) async fn beside(&self, round: &Round<'_>, piece: &Piece) -> Result<Player> {
         self.start(Library, piece, &round.schema, None).await
     }
@@ -90,7 +90,7 @@ impl Arena<'_> {
         schema: &Schema,
         serve: Option<&Serve>,
     ) -> Result<Player> {
-        let peers = || self.programs.peers.as_ref().ok_or("the peers do not take part");
+        let peers = || self.programs.peers.as_ref().ok_or("the peers are not built");
         let mut command = match contender {
             Library | Http => {
                 let mut command = Command::new(std::env::current_exe()?);
@@ -101,7 +101,7 @@ impl Arena<'_> {
                 command
             }
             Graphile | Dbos => {
-                let Piece::Shared(workload) = piece else { return Err("peers do not play this".into()) };
+                let Piece::Shared(workload) = piece else { return Err("the peers do not have this workload".into()) };
                 let mut command = if contender == Graphile {
                     Command::new(&peers()?.graphile)
                 } else {
@@ -116,17 +116,17 @@ impl Arena<'_> {
         };
         command
             .args(["--schema", schema.name(), "--connections", &CONNECTIONS.to_string()])
-            // Not an argument: all users of the machine can read those.
+            // Not an argument: all users of the machine can read arguments.
             .env("DATABASE_URL", self.server.url());
         Player::start(contender.name(), command, READY).await
     }
 
-    /// One round.
+    /// Plays one round.
     pub(super) async fn play(&self, contender: Contender, piece: &Piece) -> Result<Played> {
         self.play_while(contender, piece, async |_| Ok(())).await
     }
 
-    /// One round while something else happens.
+    /// Plays one round and runs `meanwhile` at the same time.
     pub(super) async fn play_while(
         &self,
         contender: Contender,
@@ -153,7 +153,7 @@ impl Arena<'_> {
 }
 
 impl Round<'_> {
-    /// Ends it at once, and removes what it made.
+    /// Kills the processes of the round and removes its schema.
     pub(super) async fn end(self) -> Result<()> {
         self.player.end().await?;
         if let Some(serve) = self.serve {

@@ -1,5 +1,5 @@
-//! The latency of a waiting claim: from the response to the call that makes a step ready, that is from its commit, and
-//! from that call, which includes the commit.
+//! The latency of a waiting claim, measured twice: from the response to the call that makes a step ready, which is sent
+//! after the commit; and from the call itself, which includes the commit.
 
 use std::time::{Duration, Instant};
 
@@ -19,11 +19,11 @@ use crate::report::{Goal, Report};
 
 /// The name of this workload.
 pub(super) const TITLE: &str = "claim latency";
-/// All claims wait again before the next step is made ready.
+/// The pause before the next step is made ready: after it, the claim waits again.
 const PAUSE: Duration = Duration::from_millis(5);
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Measures ours.
+/// Measures Reveille.
 pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
     let piece = Piece::Claim { samples: arena.choose(100, 1_000) };
     let entries = vec![Entry { title: TITLE.into(), contender: Library, workload: piece }];
@@ -55,7 +55,7 @@ pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// A claimer, and a task that makes steps ready.
+/// A tokio task that claims steps, and the calls that make steps ready.
 pub(super) struct Claims {
     flow: Flow,
     samples: usize,
@@ -93,7 +93,7 @@ impl Claims {
 
     /// The next step that is claimed, and when.
     async fn next(&mut self) -> Result<(ClaimedStep, Instant)> {
-        let next = timeout(PATIENCE, self.claimed.recv()).await.map_err(|_| "nothing is claimed")?;
+        let next = timeout(PATIENCE, self.claimed.recv()).await.map_err(|_| "no step was claimed in time")?;
         next.ok_or_else(|| "the claimer has ended".into())
     }
 
@@ -130,7 +130,7 @@ struct Spans {
 
 impl Spans {
     fn add(&mut self, called: Instant, answered: Instant, claimed: Instant) {
-        // The claim may have been answered first.
+        // The response to the claim may have arrived first.
         self.from_answer.push(claimed.saturating_duration_since(answered));
         self.from_call.push(claimed.saturating_duration_since(called));
     }

@@ -1,22 +1,22 @@
-//! Who is measured.
+//! The systems that are measured.
 
 use crate::comparison::{self, Named};
 
 use super::piece::Piece;
 
-/// Who takes part with what.
+/// A contender and its workload.
 pub(super) type Entry = comparison::Entry<Contender, Piece>;
 
-/// A system that takes part.
+/// A system that is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Contender {
-    /// The crate within the process that submits and works.
+    /// The crate, in the process that submits tasks and runs steps.
     Library,
-    /// `reveille serve`: submitters and workers are another process, over HTTP.
+    /// `reveille serve`: submitters and workers are in another process and use HTTP.
     Http,
-    /// Jobs for Rust.
+    /// graphile_worker: jobs in Rust.
     Graphile,
-    /// Workflows for Python.
+    /// DBOS: workflows in Python.
     Dbos,
 }
 

@@ -1,4 +1,4 @@
-//! One task with five thousand steps side by side.
+//! One task with five thousand parallel steps.
 
 use tasks::{Measure, Shape, Workload};
 
@@ -15,7 +15,7 @@ const WIDTH: usize = 5_000;
 const WORKERS: usize = 4;
 const SLOTS: usize = 16;
 
-/// Measures ours.
+/// Measures Reveille.
 pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
     let shape = Shape::Wide(WIDTH);
     let measure = Measure::Latency { samples: 1 };

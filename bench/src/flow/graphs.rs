@@ -1,7 +1,8 @@
 //! The latency of a single task by its shape: from its submission until its end is known.
 //!
-//! Nothing is grouped then, so this is the highest cost of a step: it includes the submission of the task, and the wait
-//! for its end with the read of its result. A contender without such a wait is compared by when the task has run.
+//! Only one task runs at a time, so no writes are grouped, and a step has its highest cost. The cost includes
+//! submitting the task, waiting for its end and reading its result. A contender that cannot wait for the end is
+//! compared by the time until the last step has run.
 
 use tasks::{Measure, Shape, Workload};
 
@@ -57,7 +58,7 @@ pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Who is measured with this, too: jobs are single, workflows have steps.
+/// The peers that support a shape: graphile_worker has single jobs, DBOS has workflows of steps.
 pub(super) fn peers(shape: Shape) -> &'static [Contender] {
     match shape {
         Shape::Single => &[Graphile],

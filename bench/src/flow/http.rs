@@ -1,4 +1,4 @@
-//! Ours over HTTP: a connection for each submitter and worker, like those of existing clients.
+//! Reveille over HTTP: each submitter and worker has a connection, as existing clients have.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +13,7 @@ use super::template::{LAST, NAME, NAMESPACE, VERSION, context, text};
 use crate::Result;
 use crate::connection::Connection;
 
-/// How long a claim, or a wait for a task, waits before it is asked again.
+/// How long one request waits for a step to claim, or for the end of a task.
 const WAIT_MS: u64 = 30_000;
 
 /// A server with its workers.
@@ -106,7 +106,7 @@ struct TaskStatus {
     status: String,
 }
 
-/// Claims, reports progress, completes: for ever.
+/// Claims steps, reports progress and completes the steps, until a request fails.
 pub(super) async fn work(
     mut connection: Connection,
     number: usize,

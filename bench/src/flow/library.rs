@@ -1,4 +1,4 @@
-//! Ours in the process that uses it.
+//! Reveille as a library, in the process that submits tasks and runs steps.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,7 +41,7 @@ pub(super) fn telling(worker: WorkerBuilder, progress: &Arc<Progress>) -> Worker
 pub(super) struct Library {
     flow: Flow,
     namespace: String,
-    /// Runs as long as this.
+    /// Stopped when dropped.
     _running: Arc<(EventDrivenOrchestrator, Vec<Worker>)>,
 }
 
@@ -57,13 +57,13 @@ impl Library {
         Ok(Library::with(flow, NAMESPACE, workers))
     }
 
-    /// With workers that run already.
+    /// Uses workers that are running already.
     pub(super) fn with(flow: Flow, namespace: &str, workers: Vec<Worker>) -> Library {
         let _running = Arc::new((flow.orchestrate(), workers));
         Library { flow, namespace: namespace.to_owned(), _running }
     }
 
-    /// The same in another namespace.
+    /// The same engine, for another namespace.
     pub(super) fn within(&self, namespace: &str) -> Library {
         Library { namespace: namespace.to_owned(), ..self.clone() }
     }

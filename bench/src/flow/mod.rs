@@ -1,9 +1,9 @@
-//! Task graphs: how fast, at what price, and against graphile_worker (single jobs) and dbos (workflows).
+//! Task graphs: speed and cost, compared with graphile_worker (single jobs) and DBOS (workflows).
 //!
-//! All contenders are measured alike: each round is a process of its own on a schema of its own, warmed up, started by
-//! a command, and observed from outside. The workloads are those of the `tasks` crate. Ours takes part twice: in the
-//! process that submits and works, and as `reveille serve`, over HTTP. The peers are programs with the same protocol:
-//! graphile_worker's in a workspace of its own, that of dbos in Python.
+//! All contenders are measured alike: each round is a process of its own on a schema of its own. It is warmed up,
+//! started by a command, and observed from outside. The workloads are those of the `tasks` crate. Reveille is measured
+//! twice: as a library, in the process that submits tasks and runs steps, and as `reveille serve`, over HTTP. The peers
+//! are programs with the same protocol: that of graphile_worker is a workspace of its own, that of DBOS is in Python.
 
 mod arena;
 mod claim;
@@ -43,7 +43,7 @@ pub(crate) struct FlowRun {
     /// The number of rounds of every workload.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     rounds: Option<u16>,
-    /// Tell which statements every round has sent, per task that was counted, where they are counted at all.
+    /// Print the statements that each round has sent, per counted task, if the server counts statements.
     #[arg(long)]
     statements: bool,
 }

@@ -1,5 +1,5 @@
-//! Polling beside waking, in one, two and four namespaces of one coordinator: how long a task takes, how many go
-//! through, and what is asked of the database while there is nothing to do.
+//! Polling compared with waking, in one, two and four namespaces of one process: the latency and throughput of tasks,
+//! and the polls while there is no work.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,14 +26,14 @@ const NAMESPACES: [usize; 3] = [1, 2, 4];
 const POLL_MS: u32 = 1_000;
 /// Concurrent tasks in each namespace.
 const CONCURRENT: usize = 4;
-/// A task that polls takes some of these; those under way at the end are waited for.
+/// The longest time of a task. Polled tasks take several seconds, and the round waits for those in progress at its end.
 const TASK: Duration = Duration::from_secs(30);
-/// After this long without tasks, polls that follow work have ended.
+/// After this long without tasks, the polls that follow a task have ended.
 const IDLE_AFTER: Duration = Duration::from_secs(3);
 /// Statements that poll for steps.
 const POLLS: [&str; 2] = ["claim_steps", "due_namespaces"];
 
-/// Measures ours against ours.
+/// Measures Reveille with polling and with waking.
 pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
     let seconds = arena.choose(5, 20);
     let mut entries = Vec::new();
@@ -76,12 +76,12 @@ fn title(namespaces: usize, polling: bool) -> String {
     format!("{TITLE}, {names}, {how}")
 }
 
-/// One coordinator with its namespaces.
+/// One process with all namespaces.
 pub(super) struct Modes {
     flow: Flow,
     engines: Vec<library::Library>,
     seconds: usize,
-    /// What runs next: tasks, and then nothing.
+    /// Whether the next measurement is without tasks. The first one is with tasks.
     is_idle: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Throughput during a transaction that is idle for five minutes: one long round each, second by second.
+//! Throughput during a transaction that is idle for five minutes: one long round per contender, second by second.
 
 use tasks::Shape;
 
@@ -13,7 +13,7 @@ use crate::report::{Goal, Report};
 /// The name of this workload.
 pub(super) const TITLE: &str = "old transaction";
 
-/// Measures ours, one after the other.
+/// Measures both contenders of Reveille, one after the other.
 pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
     for contender in [Library, Http] {
         let loss = match play(arena, contender, report).await {

@@ -1,4 +1,4 @@
-//! What workers ask of the database while there is nothing to do, in a few namespaces and in many.
+//! The statements that idle workers send, in a few namespaces and in many.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,12 +23,12 @@ use crate::report::{Goal, Report};
 /// The name of this workload.
 pub(super) const TITLE: &str = "idle";
 const NAMESPACES: [usize; 2] = [10, 1_000];
-/// Workers, who share the namespaces.
+/// The number of workers; the namespaces are divided among them.
 const WORKERS: usize = 10;
-/// After this long without work all workers are idle: polls that follow work within a second have ended.
+/// After this long without work all workers are idle: the polls that follow work have ended.
 const IDLE_AFTER: Duration = Duration::from_secs(3);
 
-/// Watches ours.
+/// Measures Reveille.
 pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
     let seconds = arena.choose(5, 60);
     let mut entries = Vec::new();

@@ -1,45 +1,45 @@
-//! The workloads of our process: those of all contenders, and our own.
+//! The workloads of a process of Reveille: those of all contenders, and those of Reveille alone.
 
 use serde::{Deserialize, Serialize};
 use tasks::Workload;
 
-/// What is measured.
+/// A workload.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Piece {
-    /// The same for all contenders.
+    /// A workload of all contenders.
     Shared(Workload),
-    /// How soon a claim that waits has a step, once it is ready.
+    /// Measures how soon a waiting claim returns a step that became ready.
     Claim {
         /// Claims of each kind.
         samples: usize,
     },
     /// Holds steps without completing them, until it is killed.
     Hold {
-        /// How many.
+        /// The number of tasks, of one step each.
         tasks: usize,
         /// The lease of each.
         lease_ms: u64,
     },
     /// Completes the steps of a killed process.
     Rescue {
-        /// How many.
+        /// The number of tasks, of one step each.
         tasks: usize,
     },
-    /// Workers that wait in so many namespaces.
+    /// Workers that wait without work.
     Park {
-        /// How many.
+        /// The number of namespaces.
         namespaces: usize,
-        /// For how long.
+        /// The duration.
         seconds: usize,
     },
-    /// Chains in namespaces that are polled, or not; then nothing for as long.
+    /// Runs chains for some time, in namespaces that are polled or event driven; then waits without tasks as long.
     Mode {
-        /// How many.
+        /// The number of namespaces.
         namespaces: usize,
-        /// Whether they are.
+        /// Whether they are polled.
         polling: bool,
-        /// For how long.
+        /// The duration of each part.
         seconds: usize,
     },
 }

@@ -1,4 +1,4 @@
-//! One round of ours, as a process of its own that another one commands: see [`tasks::command`].
+//! One round of Reveille, in a process that another process commands: see [`tasks::command`].
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -25,15 +25,15 @@ pub(crate) struct RoundArguments {
     schema: String,
     #[arg(long, value_name = "JSON", value_parser = |text: &str| serde_json::from_str::<Piece>(text))]
     piece: Piece,
-    /// Connections to the database, in process.
+    /// Connections to the database, if the engine is in this process.
     #[arg(long)]
     connections: u32,
-    /// Where our server listens; without one the engine is in this process.
+    /// The address of `reveille serve`; without it the engine is in this process.
     #[arg(long = "server", value_name = "ADDRESS")]
     server: Option<SocketAddr>,
 }
 
-/// The process.
+/// Runs the process.
 pub(crate) async fn play(arguments: RoundArguments) -> Result<()> {
     let RoundArguments { database_url, schema, piece, connections, server } = arguments;
     let (orders, says) = (BufReader::new(stdin()), stdout());
@@ -43,7 +43,7 @@ pub(crate) async fn play(arguments: RoundArguments) -> Result<()> {
             Piece::Park { namespaces, seconds } => {
                 command(Parked::over_http(server, namespaces, seconds).await?, orders, says).await
             }
-            _ => Err("this is not played over HTTP".into()),
+            _ => Err("this workload is not supported over HTTP".into()),
         };
     }
     let flow = open(&database_url, &schema, connections).await?;

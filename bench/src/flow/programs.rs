@@ -1,4 +1,4 @@
-//! The programs that take part, made when they are needed: our server, graphile_worker's program, and Python with dbos.
+//! Builds the programs that are measured: `reveille`, the program for graphile_worker, and a Python with DBOS.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -6,30 +6,30 @@ use std::process::{Command, Stdio};
 use crate::Result;
 use crate::queue::{build_peers, build_server, target};
 
-/// Seen from this package.
+/// Paths relative to this package.
 const PEERS: &str = "flow-peers";
 const PYTHON: &str = "../scripts/python.sh";
 const DBOS: &str = "flow-peers/dbos_rounds.py";
 
-/// Where they are.
+/// The paths of the programs.
 #[derive(Debug, Clone)]
 pub(crate) struct Programs {
-    /// Our server.
+    /// `reveille`.
     pub(super) server: PathBuf,
-    /// `None` if they do not take part.
+    /// `None` without peers.
     pub(super) peers: Option<Peers>,
 }
 
-/// Programs of others.
+/// The programs of the peers.
 #[derive(Debug, Clone)]
 pub(super) struct Peers {
     pub(super) graphile: PathBuf,
-    /// The Python that has dbos, and its program.
+    /// The Python in which DBOS is installed, and the program that it runs.
     pub(super) dbos: (PathBuf, PathBuf),
 }
 
 impl Programs {
-    /// Builds them, telling on stderr how that goes.
+    /// Builds the programs. Progress goes to stderr.
     pub(crate) fn build(with_peers: bool) -> Result<Programs> {
         let server = build_server()?;
         let peers = if with_peers {
@@ -41,14 +41,14 @@ impl Programs {
     }
 }
 
-/// The environment that has dbos.
+/// Creates the Python environment with DBOS.
 fn python() -> Result<(PathBuf, PathBuf)> {
     let (here, target) = (Path::new(env!("CARGO_MANIFEST_DIR")), target()?);
     let mut script = Command::new(here.join(PYTHON));
-    // Results go to stdout.
+    // stdout is only for results.
     script.arg("dbos").env("CARGO_TARGET_DIR", &target).stdin(Stdio::null()).stdout(std::io::stderr());
     if !script.status()?.success() {
-        return Err("the environment of dbos could not be made: see above, or use --no-peers".into());
+        return Err("cannot create the Python environment with dbos: see above, or use --no-peers".into());
     }
     Ok((target.join("python/dbos/bin/python"), here.join(DBOS)))
 }

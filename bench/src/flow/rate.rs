@@ -1,4 +1,4 @@
-//! As much as goes through: single steps, and chains of four with more and more workers.
+//! Throughput: of single steps, and of chains of four steps with 1 to 64 workers.
 
 use tasks::{Measure, Shape, Workload};
 
@@ -19,11 +19,11 @@ const WORKERS: [usize; 4] = [1, 4, 16, 64];
 const COMPARED: usize = 64;
 /// Concurrent tasks.
 const CONCURRENT: usize = 256;
-/// Below this, more workers are slower; above it, the difference is the machine's.
+/// With more workers the rate must be at least this share of the rate with fewer; smaller differences are noise.
 const NOT_SLOWER: f64 = 0.95;
 const STEPS_PER_S: f64 = 2_000.0;
 
-/// Who works.
+/// A number of workers.
 #[derive(Debug, Clone, Copy)]
 struct Crew {
     workers: usize,
@@ -45,19 +45,20 @@ impl Crew {
 }
 
 const ONES: Crew = Crew { workers: COMPARED, slots: 1 };
-/// The same in one: as a program has it that does nothing about it.
+/// As many slots in one worker, as in a program that starts only one.
 const ALL_IN_ONE: Crew = Crew { workers: 1, slots: COMPARED };
 
-/// One task at a time, without a wait for it: nothing is grouped, and all statements are the engine's.
+/// The workers for one task at a time, whose end is not waited for: no writes are grouped, and all statements are those
+/// of submitting it and running its steps.
 const ALONE: Crew = Crew { workers: 4, slots: 1 };
-/// Statements of a step then.
+/// The goal for the statements of a step in that workload.
 const STATEMENTS: f64 = 4.0;
 
 fn alone() -> String {
     format!("{TITLE}, {}, one task at a time", Shape::Chain.name())
 }
 
-/// A crew with a high throughput, for other workloads.
+/// A workload with a high throughput, for measurements under load.
 pub(super) fn busy(shape: Shape, seconds: usize) -> Piece {
     ALL_IN_ONE.piece(shape, CONCURRENT, seconds)
 }

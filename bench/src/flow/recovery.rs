@@ -1,4 +1,4 @@
-//! A worker process is killed while it holds steps: how long until another one has completed all of them.
+//! Recovery: a worker process is killed while it holds steps. Measures how long another process takes to complete them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,11 +22,11 @@ use crate::report::{Goal, Report};
 pub(super) const TITLE: &str = "recovery after a kill";
 const TASKS: usize = 500;
 const LEASE: Duration = Duration::from_secs(2);
-/// The time in which the killed process has sent several heartbeats.
+/// The time between claim and kill, in which several heartbeats are sent.
 const HELD: Duration = Duration::from_millis(1_300);
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Kills ours.
+/// Measures Reveille.
 pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
     let hold = Piece::Hold { tasks: TASKS, lease_ms: LEASE.as_millis() as u64 };
     let entries = vec![Entry { title: TITLE.into(), contender: Library, workload: hold }];
@@ -88,7 +88,7 @@ impl Round for Holds {
     }
 }
 
-/// Another worker.
+/// The worker that completes the steps of the killed one.
 pub(super) struct Rescues {
     tasks: usize,
     progress: Arc<Progress>,
@@ -106,7 +106,7 @@ impl Rescues {
 impl Round for Rescues {
     async fn measure(&mut self) -> Result<Outcome> {
         let begun = Instant::now();
-        // Lost tasks never complete: then the number of completed ones is reported.
+        // If tasks are lost, this times out, and the number of completed tasks shows it.
         let first = timeout(PATIENCE, self.progress.reach(1)).await.map(|_| begun.elapsed());
         let _ = timeout(PATIENCE, self.progress.reach(self.tasks as u64)).await;
         let seconds = begun.elapsed().as_secs_f64();

@@ -1,17 +1,17 @@
-//! A shape as a template.
+//! Makes a template of a shape.
 
 use serde_json::{Value, json};
 use tasks::Shape;
 
 pub(super) const NAME: &str = "shape";
 pub(super) const VERSION: &str = "1.0.0";
-/// Where everything is that needs no namespace of its own.
+/// The namespace of workloads that need only one.
 pub(super) const NAMESPACE: &str = "bench";
-/// What carries out the last step of a task, and the others.
+/// The callables: of the last step of a task, and of the others.
 pub(super) const LAST: &str = "last";
 pub(super) const STEP: &str = "step";
 
-/// Its text: JSON is YAML.
+/// The text of the template. It is JSON, which is YAML, too.
 pub(super) fn text(shape: Shape, namespace: &str) -> String {
     let steps = shape.steps();
     let count = steps.len();
@@ -30,7 +30,7 @@ pub(super) fn text(shape: Shape, namespace: &str) -> String {
     .to_string()
 }
 
-/// What every task works on.
+/// The context of every task.
 pub(super) fn context() -> Value {
     json!({"order": 4711, "customer": "ada-1815"})
 }
