@@ -1,4 +1,4 @@
-//! Where contenders meet: rounds on one machine, in turns.
+//! Runs the rounds of all contenders on one machine.
 
 use std::time::Duration;
 
@@ -18,37 +18,37 @@ use crate::processes::{family_seconds, resident_mb, seconds};
 use crate::serve::Serve;
 use crate::server::Server;
 
-/// Connections of ours to the database, as many as by default.
+/// Connections of Reveille to the database: its default.
 const CONNECTIONS: u32 = 10;
 
-/// How long a part of a round may take: the longest is meant to take half of it.
+/// How long a part of a round may take: twice as long as the longest should take.
 const PLAYED_WITHIN: Duration = Duration::from_secs(900);
 
-/// What every workload is given.
+/// The arguments of every workload.
 pub(super) struct Arena<'a> {
     pub(super) server: &'a Server,
     pub(super) programs: Programs,
-    /// `None` if the peers do not take part.
+    /// `None` without peers.
     pub(super) rabbit: Option<Rabbit>,
     pub(super) quick: bool,
-    /// The number of rounds, if it is set.
+    /// The number of rounds; `None`: the default of the workload.
     pub(super) rounds: Option<usize>,
 }
 
-/// Processor seconds of those who take part; `None` if the system does not report it, or there is none.
+/// Processor seconds of processes; `None` if there is no such process, or the system does not report them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Processor {
-    /// Who sends and receives. A library is part of it.
+    /// The process that sends and receives; it contains the library, if that is measured.
     pub(super) client: Option<f64>,
-    /// The server that is no database.
+    /// `reveille serve` or RabbitMQ.
     pub(super) server: Option<f64>,
     pub(super) database: Option<f64>,
 }
 
-/// A part of a round that was played.
+/// The result of a part of a round.
 pub(super) struct Played {
     pub(super) outcome: Outcome,
-    /// Its cost to the database, by all processes.
+    /// The cost to the database, of all processes.
     pub(super) cost: Cost,
     pub(super) processor: Processor,
 }
@@ -63,23 +63,23 @@ pub(super) struct Round<'a> {
 }
 
 impl Arena<'_> {
-    /// One number in a quick run and another in a full one.
+    /// The value for a quick run or that for a full one.
     pub(super) fn choose<T>(&self, quick: T, full: T) -> T {
         if self.quick { quick } else { full }
     }
 
-    /// How many rounds to play.
+    /// The number of rounds.
     pub(super) fn rounds(&self, quick: usize, full: usize) -> usize {
         self.rounds.unwrap_or(self.choose(quick, full))
     }
 
-    /// Those of ours that take part, and the peers if they do.
+    /// The contenders of Reveille that are measured, and the peers unless `--no-peers` is set.
     pub(super) fn with_peers(&self, own: &[Contender]) -> Vec<Contender> {
         let peers: &[Contender] = if self.rabbit.is_some() { &[RABBIT_QUORUM, RABBIT_CLASSIC, PGMQ] } else { &[] };
         [self.own(own).as_slice(), peers].concat()
     }
 
-    /// Those of ours that take part.
+    /// The contenders of Reveille that are measured: with `--library`, none that need a server.
     pub(super) fn own(&self, own: &[Contender]) -> Vec<Contender> {
         own.iter().copied().filter(|contender| self.programs.server.is_some() || contender.servers() == 0).collect()
     }
@@ -89,7 +89,7 @@ impl Arena<'_> {
         let schema = self.server.new_schema()?;
         let mut serves = Vec::new();
         for _ in 0..contender.servers() {
-            let program = self.programs.server.as_ref().ok_or("the server does not take part")?;
+            let program = self.programs.server.as_ref().ok_or("the server is not built")?;
             serves.push(Serve::start(program, self.server, &schema).await?);
         }
         let mut command = match contender {
@@ -104,7 +104,7 @@ impl Arena<'_> {
                 command
             }
             Contender::Peer(peer) => {
-                let mut command = Command::new(self.programs.peers.as_ref().ok_or("the peers do not take part")?);
+                let mut command = Command::new(self.programs.peers.as_ref().ok_or("the peers are not built")?);
                 command.args(["--system", peer.argument(), "--prefix", schema.name()]);
                 let rabbit = self.rabbit.as_ref().filter(|_| contender.is_rabbit());
                 command.env("BROKER_URL", rabbit.map_or(self.server.url(), Rabbit::url));
@@ -116,7 +116,7 @@ impl Arena<'_> {
         Ok(Round { arena: self, contender, schema, serves, player })
     }
 
-    /// One round of one workload.
+    /// Plays one round of one workload.
     pub(super) async fn play(&self, contender: Contender, workload: &Workload) -> Result<Played> {
         let mut round = self.prepare(contender, workload).await?;
         let played = round.play().await?;
@@ -126,12 +126,12 @@ impl Arena<'_> {
 }
 
 impl Round<'_> {
-    /// Plays its next part.
+    /// Plays the next part of the round.
     pub(super) async fn play(&mut self) -> Result<Played> {
         self.play_while(async |_| Ok(())).await
     }
 
-    /// Plays its next part while something else happens.
+    /// Plays the next part of the round and runs `meanwhile` at the same time.
     pub(super) async fn play_while(&mut self, meanwhile: impl AsyncFnOnce(&Server) -> Result<()>) -> Result<Played> {
         let meter = Meter::start(self.arena.server).await?;
         let before = self.processor();
@@ -152,19 +152,19 @@ impl Round<'_> {
         }
     }
 
-    /// Memory of our servers, in MB.
+    /// Memory of `reveille serve`, in MB.
     pub(super) fn held_mb(&self) -> Option<f64> {
         self.serves.iter().map(|serve| resident_mb(serve.pid()?)).sum()
     }
 
-    /// What the database holds and has not cleaned up, by table: dead rows.
+    /// Dead rows in the tables of the schema, which vacuum has not removed.
     pub(super) async fn dead_rows(&self) -> Result<f64> {
         let dead = "select coalesce(sum(n_dead_tup), 0)::float8 from pg_stat_all_tables where schemaname = $1";
         let observer: &mut PgConnection = &mut *self.arena.server.observer().await;
         Ok(sqlx::query_scalar(dead).bind(self.schema.name()).fetch_one(observer).await?)
     }
 
-    /// Ends it, and removes what it made.
+    /// Ends the round, and removes its schema.
     pub(super) async fn end(self) -> Result<()> {
         self.player.finish().await?;
         for serve in self.serves {
@@ -185,7 +185,7 @@ impl Processor {
     }
 }
 
-/// The name of a new queue: systems without schemas share their names.
+/// The name of a new queue. It is unique, because systems without schemas have one set of names.
 pub(super) fn new_name() -> String {
     format!("q{:08x}", fastrand::u32(..))
 }

@@ -1,34 +1,34 @@
-//! Who is measured.
+//! The systems that are measured.
 
 use clap::ValueEnum;
 use traffic::Workload;
 
 use crate::comparison::{self, Named};
 
-/// Who takes part with what.
+/// A contender and its workload.
 pub(super) type Entry = comparison::Entry<Contender, Workload>;
 
-/// A system that takes part.
+/// A system that is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Contender {
-    /// One that this program plays.
+    /// One whose rounds this program plays.
     Own(Own),
-    /// One that the program of the peers plays.
+    /// One whose rounds the program of the peers plays.
     Peer(Peer),
 }
 
-/// What is ours.
+/// The contenders of Reveille.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Own {
     /// `reveille serve`, over HTTP.
     Http,
-    /// Two of them on one database: what is sent to the one is received from the other.
+    /// Two servers on one database: messages are pushed to one and popped from the other.
     HttpTwo,
-    /// The library within the process that uses it.
+    /// The library, in the process that uses it.
     Library,
 }
 
-/// What is not.
+/// The peers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Peer {
     RabbitQuorum,
@@ -57,7 +57,7 @@ impl Named for Contender {
 }
 
 impl Contender {
-    /// How many servers of ours it takes.
+    /// The number of `reveille serve` that it needs.
     pub(super) fn servers(self) -> usize {
         match self {
             HTTP => 1,
@@ -66,7 +66,7 @@ impl Contender {
         }
     }
 
-    /// Whether a RabbitMQ is its server.
+    /// Whether its server is RabbitMQ.
     pub(super) fn is_rabbit(self) -> bool {
         matches!(self, RABBIT_QUORUM | RABBIT_CLASSIC)
     }
@@ -80,7 +80,7 @@ impl Own {
 }
 
 impl Peer {
-    /// Its name as an argument of its program.
+    /// Its name as an argument of the program of the peers.
     pub(super) fn argument(self) -> &'static str {
         match self {
             Peer::RabbitQuorum => "rabbit-quorum",

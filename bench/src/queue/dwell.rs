@@ -1,4 +1,4 @@
-//! How long anything waits in a thousand partitions, below saturation: whether one of them starves.
+//! The longest time that a message waits in a thousand partitions, below saturation: no partition may starve.
 
 use traffic::{Dwell, Outcome, Queue, Workload};
 
@@ -12,7 +12,7 @@ use crate::report::{Goal, Report};
 pub(super) const NAME: &str = "dwell";
 const PARTITIONS: usize = 1_000;
 const BATCH: usize = 10;
-/// Of the throughput.
+/// The loads, as shares of the throughput.
 const SHARES: [f64; 2] = [0.5, 0.8];
 
 /// Measures all contenders.
@@ -45,7 +45,7 @@ fn title(share: f64) -> String {
 fn figures(Played { outcome, .. }: Played) -> Result<Line> {
     let Outcome::Dwell(done) = outcome else { return Err("not the outcome of a dwell".into()) };
     if done.missing > 0 {
-        return Err(format!("{} messages went missing", done.missing).into());
+        return Err(format!("{} messages were not received", done.missing).into());
     }
     Ok(vec![
         ("max_ms", done.latencies.max_ms.unwrap_or(f64::NAN)),

@@ -1,4 +1,4 @@
-//! Ours over HTTP: one connection for each sender and receiver, like those of existing clients.
+//! Reveille over HTTP: each sender and receiver has a connection, as existing clients have.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use uuid::Uuid;
 use super::library::{group, partition};
 use crate::connection::Connection;
 
-/// How long a pop waits before it is asked again: as long as it may.
+/// How long one pop waits.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Messages of one push while partitions are created.
 const MADE_AT_ONCE: usize = 1_000;
 
-/// Our servers.
+/// The servers: messages are pushed to the first and popped from the last.
 #[derive(Clone)]
 pub(super) struct Http {
     first: SocketAddr,
@@ -118,7 +118,7 @@ impl Broker for Http {
             (0..queue.partitions).map(|partition| (queue.clone(), partition)).collect();
         pushes.scatter(&partitions).await?;
         for number in 0..queue.groups {
-            // The messages that created the partitions are not for them.
+            // The groups start after the messages that created the partitions.
             let path = pop(queue, &group(number), "&subscriptionMode=new");
             pushes.0.ask(Method::GET, &path, None).await?;
         }
@@ -136,7 +136,7 @@ impl Broker for Http {
     }
 
     async fn close(&self, _: &Queue) -> Result<()> {
-        // It goes with its schema.
+        // The queue is removed with its schema.
         Ok(())
     }
 }
@@ -195,7 +195,7 @@ impl Receiver for Pops {
         let answer = self.connection.ask(Method::POST, "/api/v1/ack/batch", Some(body)).await?;
         let acked: Vec<Acked> = serde_json::from_slice(&answer.unwrap_or_default())?;
         match acked.into_iter().find(|acked| !acked.success) {
-            Some(refused) => Err(refused.error.unwrap_or_else(|| "an ack was refused".to_owned()).into()),
+            Some(refused) => Err(refused.error.unwrap_or_else(|| "an ack was rejected".to_owned()).into()),
             None => Ok(()),
         }
     }

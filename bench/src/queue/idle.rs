@@ -1,4 +1,4 @@
-//! What clients cost that wait for nothing, on one queue and on one each; and how soon all of them are served.
+//! The cost of clients that wait without messages, on one queue or on one each; and how soon all of them are served.
 
 use traffic::{Crowd, Outcome, Workload};
 
@@ -10,12 +10,12 @@ use crate::report::{Goal, Report};
 
 /// The name of this workload.
 pub(super) const NAME: &str = "parked clients";
-/// Clients, and queues they wait on.
+/// The numbers of clients and of the queues on which they wait.
 const CROWDS: [(usize, usize); 5] = [(100, 1), (1_000, 1), (10_000, 1), (1_000, 1_000), (5_000, 5_000)];
-/// The most that is asked of.
+/// The number of clients for which memory has a target.
 const MOST: usize = 10_000;
 
-/// Watches ours.
+/// Measures Reveille.
 pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
     let seconds = arena.choose(5, 30);
     let own = arena.own(&[HTTP, LIBRARY]);

@@ -1,4 +1,4 @@
-//! From a push to a pop that waits for it: beside nothing, and beside half of what goes through.
+//! The latency from a push to the pop that waits for it: without other load, and at half of the throughput.
 
 use traffic::{Latency, Outcome, Queue, Workload};
 
@@ -12,9 +12,9 @@ use crate::report::{Goal, Report};
 pub(super) const NAME: &str = "latency";
 const IDLE: &str = "latency, push to parked pop, idle";
 const LOADED: &str = "latency, push to parked pop, under 50 % load";
-/// Between two messages, on average.
+/// The average pause between two messages.
 const PAUSE_MS: u64 = 20;
-/// The load beside it.
+/// Partitions and batch size of the other load.
 const PARTITIONS: usize = 100;
 const BATCH: usize = 10;
 

@@ -1,4 +1,4 @@
-//! Ours as a library: the queues within the process that uses them.
+//! Reveille as a library, in the process that uses it.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use traffic::{Broker, Note, Queue, Receiver, Result, Sender};
 use uuid::Uuid;
 
-/// How long a pop waits before it is asked again.
+/// How long one pop waits.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Messages of one push while partitions are created.
 const MADE_AT_ONCE: usize = 1_000;
@@ -52,7 +52,7 @@ pub(super) fn group(number: usize) -> String {
 fn message(queue: &Queue, number: usize, note: &Note) -> Result<NewMessage> {
     Ok(NewMessage {
         partition: Some(partition(number)),
-        // As clients in the field do: one of their own with every message.
+        // Existing clients send one with every message.
         transaction_id: Some(Uuid::now_v7().to_string()),
         ..NewMessage::new(&queue.name, RawValue::from_string(note.json())?)
     })
@@ -69,7 +69,7 @@ impl Broker for Library {
             self.queues.push(made.collect::<Result<_>>()?).await?;
         }
         for number in 0..queue.groups {
-            // The messages that created the partitions are not for them.
+            // The groups start after the messages that created the partitions.
             let subscription = reveille_queue::Subscription::New;
             let first = Pop { group: Some(group(number)), subscription, ..Pop::new(Source::queue(&queue.name)) };
             self.queues.pop(first, None).await?;

@@ -1,9 +1,9 @@
-//! The message queue: how fast, at what price, and against RabbitMQ and PGMQ.
+//! The message queue: speed and cost, compared with RabbitMQ and PGMQ.
 //!
-//! All contenders are measured alike: each round is a process of its own with the same number of connections, warmed
-//! up, started by a command, and observed from outside. The workloads are those of the `traffic` crate; the peers,
-//! which need another sqlx, are a program of their own with the same protocol. Ours takes part twice: `reveille serve`
-//! over HTTP, and the library within the process that uses it.
+//! All contenders are measured alike: each round is a process of its own with the same number of connections. It is
+//! warmed up, started by a command, and observed from outside. The workloads are those of the `traffic` crate; the
+//! peers, which need another sqlx, are a program of their own with the same protocol. Reveille is measured twice: as
+//! `reveille serve`, over HTTP, and as a library, in the process that uses it.
 
 mod arena;
 mod contender;
@@ -43,7 +43,7 @@ pub(crate) struct QueueRun {
     /// The number of rounds of every workload.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     rounds: Option<u16>,
-    /// Of ours only the library, without the server.
+    /// Measure only the library of Reveille, not the server.
     #[arg(long)]
     pub(crate) library: bool,
 }

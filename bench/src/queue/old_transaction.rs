@@ -1,4 +1,4 @@
-//! Throughput during a transaction that is idle for five minutes: one long round each, second by second.
+//! Throughput during a transaction that is idle for five minutes: one long round per contender, second by second.
 
 use traffic::{Outcome, Queue, Throughput, Workload};
 

@@ -11,12 +11,12 @@ use crate::report::{Goal, Report};
 /// The name of this workload.
 pub(super) const NAME: &str = "statements per message, 100 parked clients";
 const CLIENTS: usize = 100;
-/// Between two messages, on average.
+/// The average pause between two messages.
 const PAUSE_MS: u64 = 20;
-/// A push, a poll and an ack.
+/// The fewest statements per message: a push, a poll and an ack.
 const FEWEST: f64 = 3.0;
 
-/// Counts ours.
+/// Measures Reveille.
 pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
     let own = arena.own(&[HTTP, LIBRARY]);
     let entry = |contender| {
@@ -32,14 +32,14 @@ pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
     for contender in own {
         let statements = comparison.rounds(NAME, contender, "statements_each").median();
         let name = format!("{NAME}, {}: push, look and ack", contender.name());
-        // Half a statement more, because sometimes a poll finds a message that another has claimed.
+        // Half a statement more: some polls find that another poll has claimed the message.
         report.target(&name, Goal::AtMost(FEWEST + 0.5), statements);
     }
     Ok(())
 }
 
 fn figures(Played { outcome, cost, .. }: Played) -> Result<Line> {
-    let Outcome::Parked(done) = outcome else { return Err("not the outcome of a queue where many wait".into()) };
+    let Outcome::Parked(done) = outcome else { return Err("not the outcome of parked clients".into()) };
     let cost = cost.per(done.latencies.count as f64);
     Ok(vec![
         ("statements_each", cost.statements),

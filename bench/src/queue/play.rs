@@ -1,4 +1,4 @@
-//! One round of ours, as a process of its own that another one commands: see [`traffic::play`].
+//! One round of Reveille, in a process that another process commands: see [`traffic::play`].
 
 use clap::Args;
 use tokio::io::{BufReader, stdin, stdout};
@@ -20,15 +20,15 @@ pub(crate) struct RoundArguments {
     schema: String,
     #[arg(long, value_name = "JSON", value_parser = |text: &str| serde_json::from_str::<Workload>(text))]
     workload: Workload,
-    /// Connections to the database, of the library.
+    /// Connections of the library to the database.
     #[arg(long)]
     connections: u32,
-    /// Where our servers listen: the first is sent to, the last received from.
+    /// The addresses of `reveille serve`: messages are pushed to the first and popped from the last.
     #[arg(long = "server", value_name = "ADDRESS")]
     servers: Vec<std::net::SocketAddr>,
 }
 
-/// The process.
+/// Runs the process.
 pub(crate) async fn play(arguments: RoundArguments) -> Result<()> {
     let (orders, says) = (BufReader::new(stdin()), stdout());
     match arguments.system {
@@ -37,7 +37,7 @@ pub(crate) async fn play(arguments: RoundArguments) -> Result<()> {
             traffic::play(arguments.workload, library, orders, says).await
         }
         Own::Http | Own::HttpTwo => {
-            let http = Http::new(&arguments.servers).ok_or("there is no server to send to")?;
+            let http = Http::new(&arguments.servers).ok_or("`--server` is required")?;
             traffic::play(arguments.workload, http, orders, says).await
         }
     }

@@ -1,29 +1,28 @@
-//! The programs that take part, built when they are needed: our server, and the peers, which are a workspace of their
-//! own.
+//! Builds the programs that are measured: `reveille`, and the peers, which are a workspace of their own.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::Result;
 
-/// Seen from this package.
+/// Paths relative to this package.
 const PEERS: &str = "queue-peers";
 const HOUSE: &str = "..";
 
-/// They are built as this program is: one for development tries whether everything works.
+/// The profile of this program: a development build only checks that everything works.
 const PROFILE: &str = if cfg!(debug_assertions) { "dev" } else { "release" };
 
-/// Where they are.
+/// The paths of the programs.
 #[derive(Debug, Clone)]
 pub(crate) struct Programs {
-    /// Our server; `None` if it does not take part.
+    /// `reveille`; `None` if only the library is measured.
     pub(super) server: Option<PathBuf>,
-    /// The peers; `None` if they do not take part.
+    /// The program of the peers; `None` without peers.
     pub(super) peers: Option<PathBuf>,
 }
 
 impl Programs {
-    /// Builds them, telling on stderr how that goes.
+    /// Builds the programs. Progress goes to stderr.
     pub(crate) fn build(with_server: bool, with_peers: bool) -> Result<Programs> {
         let server = if with_server { Some(build_server()?) } else { None };
         let peers = if with_peers { Some(build_peers(PEERS, "reveille-bench-queue-peers")?) } else { None };
@@ -31,18 +30,18 @@ impl Programs {
     }
 }
 
-/// Where this program was built, so that what is there is not built again.
+/// The target folder in which this program was built, so that its dependencies are not built again.
 pub(crate) fn target() -> Result<PathBuf> {
     let here = std::env::current_exe()?;
-    Ok(here.parent().and_then(Path::parent).ok_or("this program lies nowhere")?.to_owned())
+    Ok(here.parent().and_then(Path::parent).ok_or("this program is not in a target folder")?.to_owned())
 }
 
-/// Builds our server.
+/// Builds `reveille`.
 pub(crate) fn build_server() -> Result<PathBuf> {
     build(HOUSE, "reveille", &target()?)
 }
 
-/// Builds peers that are a workspace of their own.
+/// Builds a program for peers, which is a workspace of its own.
 pub(crate) fn build_peers(folder: &str, package: &str) -> Result<PathBuf> {
     build(folder, package, &Path::new(env!("CARGO_MANIFEST_DIR")).join(folder).join("target"))
 }
@@ -60,7 +59,7 @@ fn build(folder: &str, package: &str, target: &Path) -> Result<PathBuf> {
         .arg("--target-dir")
         .arg(target)
         .stdin(Stdio::null())
-        // Results go to stdout.
+        // stdout is only for results.
         .stdout(Stdio::null())
         .status()?;
     if !built.success() {

@@ -1,4 +1,4 @@
-//! A private RabbitMQ, by the script that tests use too.
+//! A private RabbitMQ, started by the script that the tests use, too.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -7,12 +7,12 @@ use tokio::process::Command;
 
 use crate::Result;
 
-/// Seen from this package.
+/// The path relative to this package.
 const SCRIPT: &str = "../scripts/rabbitmq.sh";
-/// Its ports are this one and the two after it, if they are free.
+/// The server uses the first of these ports that is free together with the two after it.
 const PORTS: [u16; 4] = [5_740, 5_750, 5_760, 5_770];
 
-/// One that runs. Is stopped and removed when dropped.
+/// A running RabbitMQ. Stopped and removed when dropped.
 pub(super) struct Rabbit {
     folder: PathBuf,
     url: String,
@@ -59,7 +59,7 @@ fn is_free(port: u16) -> bool {
     std::net::TcpListener::bind(("127.0.0.1", port)).is_ok()
 }
 
-/// Blocking: after an interrupt there is no more time than this.
+/// Blocking, because `drop` calls it.
 fn remove(folder: &Path) {
     let stopped = std::process::Command::new(script_path()).arg("stop").arg(folder).stdin(Stdio::null()).status();
     if let Err(error) = stopped.and_then(|_| std::fs::remove_dir_all(folder)) {
@@ -72,7 +72,7 @@ fn script_path() -> PathBuf {
 }
 
 fn path(folder: &Path) -> Result<&str> {
-    folder.to_str().ok_or_else(|| "the temporary folder has a strange name".into())
+    folder.to_str().ok_or_else(|| "the name of the temporary folder is not UTF-8".into())
 }
 
 async fn script(arguments: &[&str]) -> Result<String> {

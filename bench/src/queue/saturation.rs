@@ -1,4 +1,4 @@
-//! Saturation: whether pushes keep consumers from consuming, from one partition and from many.
+//! Saturation: how much the rate of consumers drops while pushes are as fast as they can, with one partition and many.
 
 use traffic::{Outcome, Queue, Saturation, Workload};
 
@@ -13,12 +13,13 @@ pub(super) const NAME: &str = "saturation";
 const SENDERS: usize = 16;
 const BATCH: usize = 100;
 const PARTITIONS: [usize; 2] = [1, 100];
-/// What consumers have to keep of their rate, whatever is pushed.
+/// The share of their rate that consumers must keep during pushes.
 const SHARE: f64 = 0.5;
-/// The share of pushed messages that consumers without a backlog receive. Both are read at slightly different times.
+/// The share of pushed messages that consumers without a backlog must receive. It is below 1, because the two numbers
+/// are read at slightly different times.
 const KEPT_UP: f64 = 0.95;
 
-/// Measures ours.
+/// Measures Reveille.
 pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
     let own = [HTTP, LIBRARY];
     let mut entries = Vec::new();
@@ -35,8 +36,7 @@ pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
     for partitions in PARTITIONS {
         for contender in arena.own(&own) {
             let median = |figure| comparison.rounds(&title(partitions), contender, figure).median();
-            // Consumers that keep up leave no backlog, and so have no rate alone: then they must receive what is
-            // pushed.
+            // Without a backlog there is no rate of consumers alone. They must then receive what is pushed.
             let (of, share, goal) = match median("share") {
                 share if share.is_finite() => ("the rate alone", share, SHARE),
                 _ => ("what was pushed", median("consumed_per_s") / median("pushed_per_s"), KEPT_UP),
@@ -56,7 +56,7 @@ fn title(partitions: usize) -> String {
 fn figures(Played { outcome, .. }: Played) -> Result<Line> {
     let Outcome::Saturation(done) = outcome else { return Err("not the outcome of a saturation".into()) };
     if done.missing > 0 {
-        return Err(format!("{} messages went missing", done.missing).into());
+        return Err(format!("{} messages were not received", done.missing).into());
     }
     let share = if done.alone_per_second > 0.0 { done.received_per_second / done.alone_per_second } else { f64::NAN };
     Ok(vec![

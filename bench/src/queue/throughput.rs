@@ -1,4 +1,4 @@
-//! Throughput: four connections send and four receive, from sending to ending.
+//! Throughput: four connections push; four pop and ack, or one for each of five groups.
 
 use traffic::{Outcome, Queue, Throughput, Workload};
 
@@ -17,7 +17,7 @@ const PARTITIONS: [usize; 3] = [1, 100, 10_000];
 const MANY: usize = 100;
 const GROUPS: usize = 5;
 
-/// What is compared.
+/// Settings of a workload.
 #[derive(Clone, Copy)]
 struct Case {
     batch: usize,
@@ -82,7 +82,7 @@ pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
 fn figures(Played { outcome, cost, processor }: Played) -> Result<Line> {
     let Outcome::Throughput(done) = outcome else { return Err("not the outcome of a throughput".into()) };
     if done.missing > 0 {
-        return Err(format!("{} messages went missing", done.missing).into());
+        return Err(format!("{} messages were not received", done.missing).into());
     }
     let messages = done.messages as f64;
     let cost = cost.per(messages);
@@ -97,7 +97,7 @@ fn figures(Played { outcome, cost, processor }: Played) -> Result<Line> {
     ])
 }
 
-/// The figures of a contender in a case; of a peer those with many partitions.
+/// The rates of a contender in a case. Peers are not measured with more than [`MANY`] partitions.
 fn rate(comparison: &Comparison<Contender, Workload>, contender: Contender, case: Case) -> Rounds {
     let partitions = if matches!(contender, Contender::Peer(_)) { case.partitions.min(MANY) } else { case.partitions };
     comparison.rounds(&Case { partitions, ..case }.title(), contender, "per_s")
@@ -107,7 +107,7 @@ fn against_others(comparison: &Comparison<Contender, Workload>, own: Contender, 
     let ours = rate(comparison, own, case);
     let over = |peer| ours.over(&rate(comparison, peer, case));
     let name = |peer: &str| format!("{} over {peer}", if own == HTTP { "http" } else { "library" });
-    // With one group; more are measured, and nothing is asked of them.
+    // Cases with several groups have no target.
     let many = case.groups == 1 && (case.partitions >= MANY || case.batch == 100);
     let quorum = many && (own == LIBRARY || case.batch >= 10);
     for (peer, named, is_wanted) in
