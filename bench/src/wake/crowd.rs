@@ -1,4 +1,4 @@
-//! Ten thousand waiters in a hundred groups: what they hold, what parking them costs, how soon all are served.
+//! Ten thousand waiters in a hundred groups: their memory, the cost of adding them, and the time until all are served.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const GROUPS: usize = 100;
 /// Waiters without a poll for this long are idle.
 const CALM: Duration = Duration::from_millis(100);
 
-/// Parks them, then gives each a job.
+/// Adds the waiters, then one job for each.
 pub(crate) async fn run(server: &Server, report: &mut Report) -> Result<()> {
     let jobs = start_jobs(server, 10, &server.new_schema()?, Options::default()).await?;
     let queue = |number: usize| format!("crowd {}", number % GROUPS);
@@ -29,7 +29,7 @@ pub(crate) async fn run(server: &Server, report: &mut Report) -> Result<()> {
         let (jobs, queue) = (jobs.clone(), queue(waiter));
         waiters.spawn(async move {
             let job = jobs.claim(&queue, LEASE, Instant::now() + LEASE).await?;
-            job.map(drop).ok_or_else(|| "a waiter got nothing".into())
+            job.map(drop).ok_or_else(|| "a waiter got no job".into())
         });
     }
     until_idle(&jobs, WAITERS, CALM).await?;
@@ -71,7 +71,7 @@ pub(crate) async fn run(server: &Server, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// What this process holds in memory; `None` if the system does not report it.
+/// The memory of this process; `None` if the system does not report it.
 fn resident_kib() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?.trim().trim_end_matches(" kB").parse().ok()

@@ -1,4 +1,4 @@
-//! Three designs of waking side by side, with eight waiters of one queue.
+//! Compares three designs of waking, with eight waiters of one queue.
 //!
 //! Competing (Reveille's): one wake-up, one poll for the whole group. Polling after every wake-up: the same, and then
 //! ten polls a second for a minute. Broadcast: one wake-up, one poll by every waiter.
@@ -21,7 +21,7 @@ use crate::{Result, Run};
 /// The name of this workload.
 pub(super) const NAME: &str = "designs of waking";
 const WAITERS: usize = 8;
-/// Between two jobs, or two bursts: all waiters are back, and the channel is quiet.
+/// The pause between two jobs or two bursts. After it all waiters wait again, and the channel is quiet.
 const INTERVAL: Duration = Duration::from_millis(30);
 /// Waiters without a poll for this long are idle.
 const CALM: Duration = Duration::from_millis(20);
@@ -48,7 +48,7 @@ struct Measured {
     statements: Option<f64>,
 }
 
-/// Runs the designs in turns.
+/// Runs the designs alternately.
 pub(crate) async fn run(server: &Server, run: &Run, report: &mut Report) -> Result<()> {
     let (rounds, items, after) = if run.quick { (1, 64, 3) } else { (3, 400, 30) };
     let after = Duration::from_secs(after);
@@ -117,7 +117,7 @@ pub(crate) async fn run(server: &Server, run: &Run, report: &mut Report) -> Resu
     Ok(())
 }
 
-/// Enqueues `items` jobs, `at_once` together, and answers how long after its commit each was claimed.
+/// Enqueues `items` jobs, `at_once` together. Returns how long after its commit each was claimed.
 async fn in_bursts(jobs: &super::jobs::Jobs, claims: &mut Claims, items: usize, at_once: usize) -> Result<Latencies> {
     let mut claimed = Latencies::default();
     for _ in 0..items / at_once {

@@ -1,4 +1,4 @@
-//! What waiting costs while nothing happens.
+//! The cost of waiting without jobs.
 
 use std::time::Duration;
 
@@ -15,12 +15,12 @@ use crate::{Result, Run};
 pub(super) const NAME: &str = "idle";
 const WAITERS: usize = 8;
 const QUEUES: [&str; 2] = ["idle a", "idle b"];
-/// How often each waiter comes back.
+/// The interval at which each waiter returns and waits again.
 const RETURN: Duration = Duration::from_secs(1);
 /// Waiters without a poll for this long are idle.
 const CALM: Duration = Duration::from_millis(1_500);
 
-/// Eight waiters in two groups that come back every second.
+/// Measures eight waiters in two groups that return every second.
 pub(crate) async fn run(server: &Server, run: &Run, report: &mut Report) -> Result<()> {
     let time = Duration::from_secs(if run.quick { 10 } else { 60 });
     let jobs = start_jobs(server, 10, &server.new_schema()?, Options::default()).await?;

@@ -1,4 +1,4 @@
-//! From the commit of a job to the waiter that has it, on an idle system.
+//! The latency from the commit of a job until a waiter has claimed it, on an idle system.
 
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
@@ -22,17 +22,17 @@ use crate::{Result, Run};
 /// The names of these workloads.
 pub(super) const ONE: &str = "commit to claimed, one process";
 pub(super) const TWO: &str = "commit to claimed, two processes";
-/// Between two jobs within one process: long enough for the waiter to be back.
+/// The pause between two jobs within one process: long enough for the waiter to wait again.
 const INTERVAL: Duration = Duration::from_millis(8);
-/// Between two jobs from a quiet sender: 33 a second, which notifies in the transaction (busy begins at 50).
+/// The pause between two jobs of a quiet sender: 33 a second, which notifies in the transaction (busy begins at 50).
 const QUIET: Duration = Duration::from_millis(30);
-/// Between two jobs from a busy sender: 125 a second, which notifies after the commit.
+/// The pause between two jobs of a busy sender: 125 a second, which notifies after the commit.
 const BUSY: Duration = Duration::from_millis(8);
-/// Connections of each process, as many as by default.
+/// Connections of each process: the default.
 const CONNECTIONS: u32 = 10;
 const QUEUE: &str = "latency";
 
-/// One parked waiter, and the process that enqueues is its own.
+/// One waiter, and jobs of the same process.
 pub(crate) async fn within_one_process(server: &Server, run: &Run, report: &mut Report) -> Result<()> {
     let samples = if run.quick { 500 } else { 5_000 };
     let schema = server.new_schema()?;
@@ -71,7 +71,7 @@ pub(crate) async fn within_one_process(server: &Server, run: &Run, report: &mut 
     Ok(())
 }
 
-/// Who receives, and how fast the other process sends.
+/// How jobs are received, and how fast the other process sends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Receiver {
     Quiet,
@@ -79,7 +79,7 @@ enum Receiver {
     ByHand,
 }
 
-/// One parked waiter, and another process enqueues.
+/// One waiter, and jobs of another process.
 pub(crate) async fn across_processes(server: &Server, run: &Run, report: &mut Report) -> Result<()> {
     let (rounds, samples) = if run.quick { (2, 200) } else { (5, 1_000) };
     let schema = server.new_schema()?;
@@ -159,7 +159,7 @@ async fn by_hand(
         Ok::<_, sqlx::Error>(claimed)
     });
     let sent = sender.send(QUEUE, count, interval).await?;
-    let at = timeout(PATIENCE, claiming).await.map_err(|_| "jobs claimed by hand went missing")???;
+    let at = timeout(PATIENCE, claiming).await.map_err(|_| "not all jobs were claimed by hand in time")???;
     let (mut claimed, mut whole) = (Latencies::default(), Latencies::default());
     for (id, sent) in sent {
         let at = *at.get(&id).ok_or("a job was not claimed")?;
@@ -169,7 +169,7 @@ async fn by_hand(
     Ok((claimed, whole))
 }
 
-/// A claim may arrive before its sender has the response to the commit: that counts as no time at all.
+/// The time between two events. Zero if the job was claimed before its sender had the response to the commit.
 fn since(from: SystemTime, to: SystemTime) -> Duration {
     to.duration_since(from).unwrap_or_default()
 }
@@ -193,7 +193,7 @@ impl ByHand {
     }
 }
 
-/// Waiters that claim and finish jobs, and report when they got them. They end when this is dropped.
+/// Waiters that claim and complete jobs, and report when they claimed them. Dropping this ends them.
 pub(super) struct Claims {
     claimed: mpsc::UnboundedReceiver<(i64, SystemTime)>,
     early: HashMap<i64, SystemTime>,
@@ -207,7 +207,7 @@ impl Claims {
         for _ in 0..waiters {
             let (jobs, tell) = (jobs.clone(), tell.clone());
             tasks.spawn(async move {
-                // Ends with its task or with the engine; a consumer that waits for a job notices.
+                // Ends when a claim fails. A missing job is reported by `of`.
                 while let Ok(Some(job)) = jobs.claim(QUEUE, LEASE, Instant::now() + LEASE).await {
                     if tell.send((job.id, SystemTime::now())).is_err() || jobs.done(QUEUE, &job).await.is_err() {
                         return;

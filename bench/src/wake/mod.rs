@@ -1,8 +1,8 @@
-//! The wake engine: how soon waiters poll, the cost of waiting, the cost of notifying.
+//! The wake engine: the latency of wake-ups, the cost of waiting, the cost of notifying.
 //!
-//! Most workloads run the example product of the wake crate, a job queue. The peers are ways to do without the engine:
-//! `NOTIFY` in every transaction, `LISTEN` and a hand-written claim, and two other designs (every waiter polls; polling
-//! for a minute after every wake-up).
+//! Most workloads run the example product of the wake crate, a job queue. It is compared with `NOTIFY` in every
+//! transaction, with `LISTEN` and a hand-written claim, and with two other designs (every waiter polls; polling for a
+//! minute after every wake-up).
 
 mod crowd;
 mod designs;
@@ -78,20 +78,20 @@ fn latencies(figures: Figures, claimed: &Latencies) -> Figures {
         .count("samples", claimed.len())
 }
 
-/// The job queue on a schema of its own, once it receives notifications.
+/// Starts the job queue on a schema, and waits until its listener is connected.
 async fn start_jobs(server: &Server, connections: u32, schema: &reveille_pg::Schema, options: Options) -> Result<Jobs> {
     let jobs = Jobs::start(&server.database(connections).await?, schema, options).await?;
     let give_up = Instant::now() + PATIENCE;
     while !jobs.wake.health().is_connected() {
         if Instant::now() > give_up {
-            return Err("the listener does not hear".into());
+            return Err("the listener was not connected in time".into());
         }
         sleep(GLANCE).await;
     }
     Ok(jobs)
 }
 
-/// Waits until there are so many waiters and no poll has been made for `calm`.
+/// Waits until there are `waiters` waiters and no poll has been made for `calm`.
 async fn until_idle(jobs: &Jobs, waiters: usize, calm: Duration) -> Result<()> {
     let give_up = Instant::now() + PATIENCE + calm;
     let (mut polls, mut since) = (jobs.claims.counts().polls, Instant::now());
@@ -106,7 +106,7 @@ async fn until_idle(jobs: &Jobs, waiters: usize, calm: Duration) -> Result<()> {
             return Ok(());
         }
         if Instant::now() > give_up {
-            return Err(format!("{parked} of {waiters} waiters wait and do not come to rest").into());
+            return Err(format!("the waiters did not become idle in time: {parked} of {waiters} wait").into());
         }
     }
 }

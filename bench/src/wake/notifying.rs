@@ -1,8 +1,8 @@
 //! The cost of notifications for writers.
 //!
-//! A number of writers, each with one write in progress, and one commit per write except for grouped batches. All
-//! systems write with the same statement; they differ in whether and how they notify, and in the sender: the writer
-//! itself on a connection of its own, or the engine. A second process listens all the time.
+//! Each of several writers has one write in progress. There is one commit per write, except with grouped batches. All
+//! systems but one use the same statement. They differ in whether and how they notify, and in the sender: either each
+//! writer has a connection, or the engine sends. A second process is listening all the time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,7 +26,7 @@ use crate::{Result, Run};
 
 /// The name of this workload.
 pub(super) const NAME: &str = "cost of notifying";
-/// Writers of the target.
+/// The number of writers for which there is a target.
 const MANY: usize = 32;
 /// The bytes of one write.
 const BODY: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
@@ -35,17 +35,17 @@ const TOPIC: &str = "written";
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum System {
-    /// By the writer: a plain INSERT, to see what the common statement itself costs.
+    /// Sent by the writer: a plain INSERT, which shows the cost of the common statement.
     Insert,
-    /// By the writer, without notification.
+    /// Sent by the writer, without notification.
     Silent,
-    /// By the writer, NOTIFY in every transaction.
+    /// Sent by the writer, with NOTIFY in every transaction.
     Notify,
-    /// By the engine, a batch per write, without notification: the cost of batches without grouping.
+    /// Sent by the engine, one batch per write, without notification: the cost of batches without grouping.
     SilentWriter,
-    /// By the engine, a batch per write, adaptive notification.
+    /// Sent by the engine, one batch per write, with adaptive notification.
     Adaptive,
-    /// By the engine as it is meant to be used: grouped batches, adaptive notification.
+    /// Sent by the engine as it is normally used: grouped batches, adaptive notification.
     Grouped,
 }
 
@@ -72,7 +72,7 @@ struct Measured {
     wal: Rounds,
 }
 
-/// Runs the systems in turns, for each number of writers.
+/// Runs the systems alternately, for each number of writers.
 pub(crate) async fn run(server: &Server, run: &Run, report: &mut Report) -> Result<()> {
     let (points, rounds, time): (&[usize], _, _) =
         if run.quick { (&[1, MANY], 5, 400) } else { (&[1, 4, 16, MANY], 5, 2_000) };
@@ -126,7 +126,7 @@ pub(crate) async fn run(server: &Server, run: &Run, report: &mut Report) -> Resu
     Ok(())
 }
 
-/// So many writers, ready to write by any system.
+/// A number of writers, with a connection and the writers of the engine for each system.
 struct Crew {
     connections: Vec<Arc<tokio::sync::Mutex<PgConnection>>>,
     insert: Sql,
@@ -159,7 +159,7 @@ impl Crew {
         })
     }
 
-    /// All writers write for `time`; returns the number of writes, and the time until the last one was done.
+    /// Runs all writers for `time`. Returns the number of writes, and the time until the last one was committed.
     async fn write(&self, system: System, time: Duration) -> Result<(f64, Duration)> {
         let done = Arc::new(AtomicU64::new(0));
         let began = Instant::now();
@@ -215,7 +215,7 @@ impl Crew {
     }
 }
 
-/// The write as a batch. It keeps no outcome, like the writes that it is compared with.
+/// The write as a batch. It records no outcome, like the writes that it is compared with.
 struct Write {
     sql: Sql,
     wake_ups: Option<Channel>,

@@ -1,9 +1,8 @@
-//! A process that adds jobs for another to claim, and the handle by which the first commands it.
+//! A second process that adds jobs, and the handle by which the first one commands it.
 //!
-//! Both run on one machine and read one clock, so a job's commit here and its claim there can be compared by the wall
-//! clock.
-//! When a job was committed cannot be in the job; so the sender keeps a list and hands it over when all are sent, which
-//! also keeps its printing out of what is measured.
+//! Both run on one machine and read one clock, so the time of a commit in one can be compared with the time of a claim
+//! in the other. A job cannot contain the time of its own commit. So the second process keeps a list of the times and
+//! prints it when all jobs are sent; printing is thus not measured.
 
 use std::collections::HashMap;
 use std::process::Stdio;
@@ -29,13 +28,13 @@ pub(crate) struct SenderArguments {
     schema: String,
 }
 
-/// When a job was handed to the engine, and when its commit was known.
+/// When a job was submitted, and when its commit was known.
 pub(crate) struct Sent {
     pub(crate) submitted: SystemTime,
     pub(crate) committed: SystemTime,
 }
 
-/// A running second process. Ends when dropped.
+/// A running second process. Killed when dropped.
 pub(crate) struct Sender {
     _process: Child,
     orders: ChildStdin,
@@ -43,11 +42,11 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    /// Starts it on a schema that has been migrated, and waits until it listens.
+    /// Starts the process on a migrated schema, and waits until it listens.
     pub(crate) async fn start(server: &Server, schema: &Schema) -> Result<Sender> {
         let mut process = Command::new(std::env::current_exe()?)
             .args(["wake-sender", "--schema", schema.name()])
-            // Not an argument: all users of the machine can read those.
+            // Not an argument: all users of the machine can read arguments.
             .env("DATABASE_URL", server.url())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -60,14 +59,16 @@ impl Sender {
         Ok(sender)
     }
 
-    /// Has it add `count` jobs, one every `interval`, and answers when each was sent, by id.
+    /// Lets the process add `count` jobs, one every `interval`. Returns when each was sent, by id.
     pub(crate) async fn send(&mut self, queue: &str, count: usize, interval: Duration) -> Result<HashMap<i64, Sent>> {
         self.orders.write_all(format!("{count} {} {queue}\n", interval.as_micros()).as_bytes()).await?;
         let mut sent = HashMap::new();
         for _ in 0..count {
             let answer = self.answer(PATIENCE + interval * u32::try_from(count)?).await?;
             let fields: Vec<u64> = answer.split(' ').map(str::parse).collect::<std::result::Result<_, _>>()?;
-            let [id, submitted, committed] = fields[..] else { return Err("the second process talks nonsense".into()) };
+            let [id, submitted, committed] = fields[..] else {
+                return Err("the second process printed an invalid line".into());
+            };
             let at = |nanos| SystemTime::UNIX_EPOCH + Duration::from_nanos(nanos);
             sent.insert(i64::try_from(id)?, Sent { submitted: at(submitted), committed: at(committed) });
         }
@@ -76,11 +77,13 @@ impl Sender {
 
     async fn answer(&mut self, patience: Duration) -> Result<String> {
         let answer = timeout(patience, self.answers.next_line()).await;
-        answer.map_err(|_| "the second process does not answer")??.ok_or_else(|| "the second process has ended".into())
+        answer
+            .map_err(|_| "the second process did not answer in time")??
+            .ok_or_else(|| "the second process has ended".into())
     }
 }
 
-/// The second process itself. Ends when its orders do.
+/// Runs the second process, until its standard input ends.
 pub(crate) async fn run(arguments: SenderArguments) -> Result<()> {
     let db = Database::connect(&arguments.database_url, Options::default()).await?;
     let jobs = Jobs::start(&db, &Schema::new(&arguments.schema)?, reveille_wake::Options::default()).await?;

@@ -1,4 +1,4 @@
-//! What grouping writes brings: the same enqueue by more and more callers at a time.
+//! The effect of grouping writes: the rate of an enqueue with 1 to 256 concurrent callers.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const SUBMITTERS: [usize; 4] = [1, 16, 64, 256];
 /// The statement of a batch, as pg_stat_statements shows it.
 const STATEMENT: &str = ".enqueue(";
 
-/// Enqueues jobs by 1 to 256 callers.
+/// Measures 1 to 256 callers that enqueue jobs.
 pub(crate) async fn run(server: &Server, run: &Run, report: &mut Report) -> Result<()> {
     let (rounds, time) = if run.quick { (2, 500) } else { (5, 2_000) };
     let jobs = start_jobs(server, 10, &server.new_schema()?, Options::default()).await?;
