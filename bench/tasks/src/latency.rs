@@ -6,7 +6,8 @@ use traffic::Latencies;
 
 use crate::{Engine, Outcome, Progress, Result};
 
-/// One after the other: until the submitter knows the end, and until the last step has run.
+/// Runs tasks one after another. Measures the time until the submitter knows the end of each, and the time until its
+/// last step has run.
 pub(crate) async fn measure(engine: &impl Engine, progress: &Progress, samples: usize) -> Result<Outcome> {
     let (mut done, mut ran) = (Vec::with_capacity(samples), Vec::with_capacity(samples));
     for _ in 0..samples {

@@ -1,11 +1,11 @@
-//! What task engines are measured with: the same code for ours in process, ours over HTTP, and the peers.
+//! Measures task engines, with the same code for Reveille in process, Reveille over HTTP, and the peers.
 //!
 //! A comparison is useful only if everything but the engine is the same: the steps of a task, the number of concurrent
 //! tasks, when they are counted. That is defined here once, and the caller provides an [`Engine`]. A program that plays
-//! a round is commanded as those of the `traffic` crate are: see [`play`].
+//! a round is commanded like those of the `traffic` crate: see [`play`].
 //!
-//! A workload is data ([`Workload`]), and what came out are figures by name ([`Outcome`]): both travel as JSON, also to
-//! a peer that is not written in Rust.
+//! A workload ([`Workload`]) and its figures ([`Outcome`]) are exchanged as JSON, so that a peer can be written in any
+//! language.
 
 mod latency;
 mod progress;
@@ -23,55 +23,55 @@ pub use round::{Round, command, play};
 pub use shape::{Shape, Step};
 pub use traffic::{Failure, Latencies, READY, Result};
 
-/// What is measured.
+/// A workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workload {
-    /// What the tasks look like.
+    /// The graph of each task.
     pub shape: Shape,
-    /// Workers,
+    /// The number of workers.
     pub workers: usize,
-    /// and steps that each may run at a time.
+    /// How many steps each worker may run at a time.
     pub slots: usize,
-    /// How.
+    /// What is measured.
     pub measure: Measure,
 }
 
-/// How it is measured.
+/// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
-    /// Throughput with a number of concurrent tasks, for some seconds.
+    /// Throughput with a number of concurrent tasks.
     Rate {
-        /// Concurrent tasks.
+        /// The number of concurrent tasks.
         concurrent: usize,
-        /// Seconds.
+        /// The duration.
         seconds: usize,
     },
     /// One task after the other, from the call that submits it until its submitter knows its end.
     Latency {
-        /// Tasks.
+        /// The number of tasks.
         samples: usize,
     },
 }
 
-/// What came out: figures by name.
+/// The figures of a round.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// By their names.
+    /// The figures by name.
     pub figures: BTreeMap<String, f64>,
-    /// Steps, second by second, of what runs for some.
+    /// The steps of each second, if throughput was measured.
     #[serde(default)]
     pub each_second: Vec<f64>,
 }
 
 impl Outcome {
-    /// Of these.
+    /// An outcome with these figures.
     pub fn of<'a>(figures: impl IntoIterator<Item = (&'a str, f64)>) -> Outcome {
         let figures = figures.into_iter().map(|(name, figure)| (name.to_owned(), figure)).collect();
         Outcome { figures, each_second: Vec::new() }
     }
 
-    /// The percentiles of latencies, and how many there were.
+    /// An outcome with the percentiles and the number of latencies.
     pub fn latencies(latencies: &Latencies) -> Outcome {
         let figure = |figure: Option<f64>| figure.unwrap_or(0.0);
         Outcome::of([
@@ -82,13 +82,13 @@ impl Outcome {
         ])
     }
 
-    /// One of them; not a number if there is no such.
+    /// A figure; NaN if there is no such figure.
     pub fn figure(&self, name: &str) -> f64 {
         self.figures.get(name).copied().unwrap_or(f64::NAN)
     }
 }
 
-/// A task engine whose workers run, and report every step to the [`Progress`].
+/// A task engine with running workers, which report every step to the [`Progress`].
 pub trait Engine: Clone + Send + Sync + 'static {
     /// A task that was submitted.
     type Ticket: Send;
@@ -96,7 +96,7 @@ pub trait Engine: Clone + Send + Sync + 'static {
     /// Submits a task; returns when it is stored.
     fn submit(&self) -> impl Future<Output = Result<Self::Ticket>> + Send;
 
-    /// Returns when the submitter can know its end.
+    /// Returns when the submitter knows that the task has ended.
     fn done(&self, ticket: Self::Ticket) -> impl Future<Output = Result<()>> + Send;
 }
 
@@ -104,7 +104,7 @@ pub trait Engine: Clone + Send + Sync + 'static {
 mod tests {
     use super::*;
 
-    /// A program in another language reads the workload: its form is fixed.
+    /// Programs in other languages read the workload, so its form is fixed.
     #[test]
     fn a_workload_has_a_fixed_form() -> Result<()> {
         let workload = Workload { shape: Shape::Chain, workers: 4, slots: 2, measure: Measure::Latency { samples: 9 } };

@@ -6,12 +6,12 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::Result;
 
-/// Counts what has run.
+/// Counts steps and tasks that have run.
 #[derive(Debug)]
 pub struct Progress {
     steps: AtomicU64,
     tasks: watch::Sender<u64>,
-    /// For tasks that may still be submitted.
+    /// A permit for each task that may be submitted now.
     pub(crate) room: Semaphore,
 }
 
@@ -22,7 +22,7 @@ impl Default for Progress {
 }
 
 impl Progress {
-    /// A step has run; perhaps the last of its task.
+    /// Counts a step, and its task if the step is the last one.
     pub fn ran(&self, is_last: bool) {
         self.steps.fetch_add(1, Relaxed);
         if is_last {
@@ -31,17 +31,17 @@ impl Progress {
         }
     }
 
-    /// Steps so far.
+    /// The number of steps so far.
     pub fn steps(&self) -> u64 {
         self.steps.load(Relaxed)
     }
 
-    /// Tasks so far.
+    /// The number of tasks so far.
     pub fn tasks(&self) -> u64 {
         *self.tasks.borrow()
     }
 
-    /// Returns when so many tasks have run.
+    /// Returns when `tasks` tasks have run.
     ///
     /// # Errors
     /// Never while this is held.

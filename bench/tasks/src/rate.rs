@@ -1,4 +1,4 @@
-//! Throughput: a number of concurrent tasks, and a new one for each that is done.
+//! Throughput with a number of concurrent tasks: when one has run, another is submitted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,19 +8,19 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::{Engine, Outcome, Progress, Result};
 
-/// Submitters: enough that no engine waits for them.
+/// The number of submitters: enough that no engine waits for them.
 const SUBMITTERS: usize = 16;
 /// The time before counting starts.
 const RUN_UP: Duration = Duration::from_secs(1);
 
-/// Runs for so many seconds. What is counted are steps that ran, by second.
+/// Runs for `seconds` and counts the steps that ran in each second.
 pub(crate) async fn measure(
     engine: &impl Engine,
     progress: &Arc<Progress>,
     concurrent: usize,
     seconds: usize,
 ) -> Result<Outcome> {
-    // Nothing that ran before counts, nor makes room.
+    // Tasks that ran earlier are not counted, and give no permit.
     let before = (progress.steps(), progress.tasks());
     progress.room.forget_permits(progress.room.available_permits());
     progress.room.add_permits(concurrent);
@@ -29,7 +29,7 @@ pub(crate) async fn measure(
         let (engine, progress) = (engine.clone(), progress.clone());
         submitters.spawn(async move {
             loop {
-                // It is given back by the task's last step.
+                // The last step of the task returns the permit.
                 progress.room.acquire().await?.forget();
                 engine.submit().await?;
             }
@@ -49,7 +49,7 @@ pub(crate) async fn measure(
         let took = begun.elapsed().as_secs_f64();
         let (tasks, steps) = ((progress.tasks() - tasks) as f64, (progress.steps() - steps) as f64);
         let figures = [("steps_per_s", steps / took), ("tasks_per_s", tasks / took)];
-        // All that ran since the beginning, to divide costs by.
+        // All that ran since the start: costs are divided by these.
         let all = [("steps", (progress.steps() - before.0) as f64), ("tasks", (progress.tasks() - before.1) as f64)];
         Outcome { each_second, ..Outcome::of(figures.into_iter().chain(all)) }
     };

@@ -1,4 +1,4 @@
-//! A round, as a program that another one commands.
+//! Runs a round in a process that another process commands.
 
 use std::sync::Arc;
 
@@ -6,12 +6,12 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as
 
 use crate::{Engine, Measure, Outcome, Progress, READY, Result, Workload, latency, rate};
 
-/// Steps before the first that is measured, and one task at least: connections are opened, statements prepared.
+/// Steps that run before the measurement, at least those of one task: connections are opened and statements prepared.
 const WARM_UP: usize = 40;
 
-/// Something that is ready to be measured, once or several times.
+/// A round that is ready and can be measured, once or several times.
 pub trait Round {
-    /// Measures.
+    /// Runs the measurement.
     fn measure(&mut self) -> impl Future<Output = Result<Outcome>>;
 }
 
@@ -35,7 +35,7 @@ impl<E: Engine> Round for Shared<E> {
 /// Plays a round of an engine whose workers report progress: see [`command`].
 ///
 /// # Errors
-/// Nothing could be measured.
+/// If the measurement fails.
 pub async fn play(
     workload: Workload,
     engine: impl Engine,
@@ -47,11 +47,11 @@ pub async fn play(
     command(Shared { workload, engine, progress }, orders, says).await
 }
 
-/// Says [`READY`], and after every line of `orders` measures and says the [`Outcome`] as one line of JSON. When the
-/// orders end, so does the round.
+/// Writes [`READY`]. Then, for each line of `orders`, measures and writes the [`Outcome`] as one line of JSON. Returns
+/// when `orders` ends.
 ///
 /// # Errors
-/// Nothing could be measured.
+/// If the measurement fails.
 pub async fn command(
     mut round: impl Round,
     mut orders: impl AsyncBufRead + Unpin,

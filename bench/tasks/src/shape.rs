@@ -1,26 +1,26 @@
-//! What tasks look like.
+//! The graphs of tasks.
 
 use serde::{Deserialize, Serialize};
 
-/// A graph of steps with one that comes last.
+/// A graph of steps, one of which is the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Shape {
     /// One step.
     Single,
-    /// Four, one after the other.
+    /// Four steps, one after another.
     Chain,
-    /// Four: two side by side between the first and the last.
+    /// Four steps: two parallel ones between the first and the last.
     Diamond,
-    /// Seven, several of which wait for several.
+    /// Seven steps; some wait for several others.
     Dag,
-    /// Eight: one becomes two, two become four, and those one.
+    /// Eight steps: one, then two, then four, then one that waits for the four.
     Tree,
-    /// So many side by side between the first and the last.
+    /// This many parallel steps between the first and the last.
     Wide(usize),
 }
 
-/// A step: its name, and those it waits for.
+/// A step: its name, and the names of the steps that it waits for.
 pub type Step = (String, Vec<String>);
 
 impl Shape {
@@ -36,7 +36,7 @@ impl Shape {
         }
     }
 
-    /// How many steps a task has.
+    /// The number of steps.
     pub fn size(self) -> usize {
         match self {
             Shape::Single => 1,
@@ -47,7 +47,7 @@ impl Shape {
         }
     }
 
-    /// Its steps, the last one last.
+    /// Its steps. The last one is at the end.
     pub fn steps(self) -> Vec<Step> {
         let fixed: &[(&str, &[&str])] = match self {
             Shape::Single => &[("a", &[])],
@@ -89,8 +89,8 @@ impl Shape {
 mod tests {
     use super::*;
 
-    /// Figures per step divide by the size: it is the number of steps. And who counts tasks counts the last steps:
-    /// nothing waits for the last, and all the others are waited for.
+    /// Figures per step are divided by the size, so it must be the number of steps. Tasks are counted by their last
+    /// step, so no step may wait for that one, and each other step must have one that waits for it.
     #[test]
     fn a_shape_has_its_size_and_one_last_step() {
         for shape in [Shape::Single, Shape::Chain, Shape::Diamond, Shape::Dag, Shape::Tree, Shape::Wide(5)] {

@@ -1,4 +1,4 @@
-//! What is measured: a message queue as its users use it.
+//! The interface of a message queue that is measured.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,44 +8,44 @@ use crate::{Note, Result};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Queue {
-    /// Its name: a letter, then letters, digits and underlines. It is new.
+    /// The name of a queue that does not exist yet: a letter, then letters, digits and underscores.
     pub name: String,
-    /// How many partitions it has, each with its own order.
+    /// The number of partitions, each with its own order.
     pub partitions: usize,
-    /// How many messages are sent, received and ended together.
+    /// How many messages are sent, received and acked together.
     pub batch: usize,
-    /// How many groups receive everything.
+    /// The number of groups, each of which receives every message.
     pub groups: usize,
-    /// How many connections send.
+    /// The number of connections that send.
     pub senders: usize,
-    /// How many connections receive for each group.
+    /// The number of connections that receive, per group.
     pub receivers: usize,
 }
 
 impl Queue {
-    /// Four connections that send, and four that receive for one group.
+    /// A queue with one group, four connections that send and four that receive.
     pub fn new(name: impl Into<String>, partitions: usize, batch: usize) -> Queue {
         Queue { name: name.into(), partitions, batch, groups: 1, senders: 4, receivers: 4 }
     }
 
-    /// With so many groups, for each of which one connection receives.
+    /// The same queue with `groups` groups and one receiving connection per group.
     pub fn for_groups(self, groups: usize) -> Queue {
         Queue { groups, receivers: 1, ..self }
     }
 
-    /// One connection that sends single messages, and so many that receive.
+    /// A queue with one connection that sends single messages, and `receivers` that receive.
     pub fn probed(name: impl Into<String>, receivers: usize) -> Queue {
         Queue { name: name.into(), partitions: 1, batch: 1, groups: 1, senders: 1, receivers }
     }
 
-    /// The number of queues of a system without partitions: one for each receiver of a group. So all of them have
+    /// The number of queues of a system without partitions: one for each receiver of a group. So every receiver gets
     /// messages, and the messages of a partition stay in order.
     pub fn shards(&self) -> usize {
         if self.partitions == 1 { 1 } else { self.receivers }
     }
 }
 
-/// A system.
+/// A system that is measured.
 pub trait Broker: Clone + Send + Sync + 'static {
     /// Its sender.
     type Sender: Sender;
@@ -55,10 +55,10 @@ pub trait Broker: Clone + Send + Sync + 'static {
     /// Creates an empty queue with its partitions and groups.
     fn open(&self, queue: &Queue) -> impl Future<Output = Result<()>> + Send;
 
-    /// A connection that sends in batches of the size that this queue has.
+    /// A connection that sends batches of the queue's batch size.
     fn sender(&self, queue: &Queue) -> impl Future<Output = Result<Self::Sender>> + Send;
 
-    /// A connection that receives from a queue for a group; `number` distinguishes those of one group.
+    /// A connection that receives from a queue for a group. `number` distinguishes the connections of a group.
     fn receiver(
         &self,
         queue: &Queue,
@@ -72,7 +72,7 @@ pub trait Broker: Clone + Send + Sync + 'static {
 
 /// A connection that sends.
 pub trait Sender: Send + 'static {
-    /// Sends a batch to a partition. Returns when it is stored, or when no more than a batch is not.
+    /// Sends a batch to a partition. Returns when it is stored, or when at most a batch of messages is unconfirmed.
     fn send(&mut self, queue: &Queue, partition: usize, notes: &[Note]) -> impl Future<Output = Result<()>> + Send;
 
     /// Sends a message to each of these partitions, together if possible.
@@ -88,9 +88,9 @@ pub trait Sender: Send + 'static {
 
 /// A connection that receives.
 pub trait Receiver: Send + 'static {
-    /// Receives up to a batch as soon as there is a message. Empty if the wait has ended.
+    /// Waits for a message and returns up to a batch. Empty if the wait has ended without one.
     fn receive(&mut self) -> impl Future<Output = Result<Vec<Note>>> + Send;
 
-    /// Ends what it has received.
+    /// Acks the messages that it has received.
     fn end(&mut self) -> impl Future<Output = Result<()>> + Send;
 }

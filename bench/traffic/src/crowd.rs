@@ -1,4 +1,4 @@
-//! Many receivers that wait for nothing, on one queue or on one each; and then all of them are served.
+//! Many receivers that wait without messages, on one queue or on one each; then all of them are served.
 
 use std::time::Duration;
 
@@ -9,37 +9,37 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::{Broker, Queue, Receiver, Result, Sender};
 
-/// How long all of them may take to be served.
+/// How long serving all receivers may take.
 const SERVED_WITHIN: Duration = Duration::from_secs(120);
 /// Receivers that connect at the same time.
 const AT_ONCE: usize = 100;
 /// The most connections that send.
 const SENDERS: usize = 4;
-/// Until those who connected last wait as well.
+/// The pause after which the last connected receivers wait, too.
 const PARKS_WITHIN: Duration = Duration::from_secs(3);
 
-/// Receivers that wait.
+/// A number of waiting receivers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Crowd {
-    /// The queue, or what the names of all queues begin with.
+    /// The name of the queue, or the prefix of the names of several queues.
     pub name: String,
-    /// How many receivers there are.
+    /// The number of receivers.
     pub receivers: usize,
-    /// On how many queues.
+    /// The number of queues.
     pub queues: usize,
-    /// For how long they wait, in seconds.
+    /// How long they wait without messages, in seconds.
     pub seconds: u64,
 }
 
-/// What there is to be said from inside.
+/// The result of one of the two parts. Everything else is measured from outside.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CrowdOutcome {
-    /// Seconds that the first, to wait, or the second, to be served, took.
+    /// The duration of the part: of waiting, then of serving.
     pub seconds: f64,
 }
 
-/// Ready to begin.
+/// A crowd that waits.
 pub(crate) struct Prepared<S> {
     senders: Vec<S>,
     served: mpsc::UnboundedReceiver<()>,
@@ -50,7 +50,7 @@ pub(crate) struct Prepared<S> {
 impl Crowd {
     fn queue(&self, number: usize) -> Queue {
         let name = if self.queues == 1 { self.name.clone() } else { format!("{}_{number}", self.name) };
-        // A partition each, so that all can be served at the same time.
+        // One partition per receiver, so that all can be served at the same time.
         Queue { partitions: self.receivers / self.queues, ..Queue::probed(name, 1) }
     }
 
@@ -78,7 +78,7 @@ impl Crowd {
         Ok(Prepared { senders, served, receivers, waited: false })
     }
 
-    /// The first time it waits, the second time all are served.
+    /// Measures waiting when called first, and serving when called again.
     pub(crate) async fn measure<S: Sender>(&self, prepared: &mut Prepared<S>) -> Result<CrowdOutcome> {
         let began = Instant::now();
         if !std::mem::replace(&mut prepared.waited, true) {
@@ -108,7 +108,7 @@ impl Crowd {
                 sent?;
             }
             for _ in 0..self.receivers {
-                prepared.served.recv().await.ok_or("receivers have ended without being served")?;
+                prepared.served.recv().await.ok_or("receivers ended before they got a message")?;
             }
             Ok(())
         };
@@ -116,12 +116,12 @@ impl Crowd {
     }
 }
 
-/// One message, whenever it comes.
+/// Receives and acks one message, then keeps the connection open.
 async fn once(mut receiver: impl Receiver, tell: mpsc::UnboundedSender<()>) -> Result<()> {
     while receiver.receive().await?.is_empty() {}
     receiver.end().await?;
-    // The receiver is gone: the round ends.
+    // An error means that the round has ended.
     let _ = tell.send(());
-    // Its connection stays, as that of a client that asks again would.
+    // The connection stays open, as that of a client that waits again.
     std::future::pending().await
 }

@@ -8,30 +8,30 @@ use crate::latency::loaded;
 use crate::load::{Load, Rate};
 use crate::{Broker, Latencies, Queue, Result};
 
-/// A load that is a share of what goes through.
+/// A load that is a share of the throughput.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Dwell {
-    /// What is used, and how.
+    /// The queue.
     pub queue: Queue,
-    /// How much, as a share of what goes through.
+    /// The load as a share of the throughput.
     pub share: f64,
-    /// For how long.
+    /// The duration.
     pub seconds: u64,
 }
 
-/// How long it waited.
+/// The result of a [`Dwell`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DwellOutcome {
-    /// From sending to receiving, of every message.
+    /// The times from sending to receiving, of all messages.
     pub latencies: Latencies,
-    /// Messages per second.
+    /// Messages received per second.
     pub per_second: f64,
-    /// Messages that should have been received and were not.
+    /// Messages that were sent and not received.
     pub missing: u64,
 }
 
-/// Ready to begin.
+/// A load that is ready, and its rate.
 pub(crate) struct Prepared {
     load: Load,
     rate: f64,

@@ -1,24 +1,24 @@
-//! Latencies as they travel: their number and some of their percentiles.
+//! A summary of latencies, which is exchanged as JSON.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// What is to be known of many latencies.
+/// The number of latencies and three of their percentiles.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Latencies {
-    /// How many there were.
+    /// The number of latencies.
     pub count: usize,
-    /// Half of them were no longer; `None` if there were none.
+    /// The median; `None` if there were none.
     pub p50_ms: Option<f64>,
-    /// All but a hundredth.
+    /// The 99th percentile.
     pub p99_ms: Option<f64>,
-    /// All.
+    /// The maximum.
     pub max_ms: Option<f64>,
 }
 
 impl Latencies {
-    /// Of these.
+    /// Summarises these latencies.
     pub fn of(mut latencies: Vec<Duration>) -> Latencies {
         latencies.sort_unstable();
         let quantile = |q: f64| {
@@ -33,7 +33,7 @@ impl Latencies {
 mod tests {
     use super::*;
 
-    /// Percentiles are by the nearest rank, and nothing has none.
+    /// Percentiles are by the nearest rank. Without latencies there are none.
     #[test]
     fn percentiles_are_latencies_that_occurred() {
         let hundred = Latencies::of((1..=100).rev().map(Duration::from_millis).collect());

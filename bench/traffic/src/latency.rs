@@ -1,4 +1,4 @@
-//! From sending to a receiver that waits, beside nothing or beside a load.
+//! The latency from sending to a waiting receiver, with or without another load.
 
 use std::time::Duration;
 
@@ -10,37 +10,37 @@ use crate::{Broker, Latencies, Queue, Result, Sender};
 
 /// Samples that are not counted: connections are opened and statements prepared.
 const WARM_UP: usize = 20;
-/// How long is found out how much goes through.
+/// How long the throughput is measured from which the load is calculated.
 const CALIBRATION: Duration = Duration::from_secs(4);
-/// Until a load is even.
+/// The time after which the rate of a load is constant.
 const RUN_UP: Duration = Duration::from_secs(1);
 
 /// Single messages, one at a time, for one receiver that waits for them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Latency {
-    /// Where they go.
+    /// The queue.
     pub probe: Queue,
-    /// How many.
+    /// The number of messages.
     pub samples: usize,
-    /// Between two, in milliseconds.
+    /// The average pause between two messages, in milliseconds.
     pub pause_ms: u64,
-    /// What else goes on, on another queue.
+    /// The queue of the other load, if there is one.
     pub beside: Option<Queue>,
-    /// How much of it, as a share of what goes through there.
+    /// The other load, as a share of the throughput of its queue.
     pub share: f64,
 }
 
-/// How long they took.
+/// The result of a [`Latency`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LatencyOutcome {
-    /// Of those that are counted.
+    /// The times from sending to receiving.
     pub latencies: Latencies,
-    /// Messages per second that went through beside them.
+    /// Messages per second of the other load.
     pub beside_per_second: f64,
 }
 
-/// Ready to begin.
+/// Waiting receivers, and the other load with its rate.
 pub(crate) struct Prepared<S> {
     probe: Probe<S>,
     load: Option<(Load, f64)>,
@@ -71,7 +71,8 @@ impl Latency {
     }
 }
 
-/// A load that stands still, and the rate that is so large a share of what it can do.
+/// Measures the throughput of a queue. Returns a load that sends nothing yet, and the rate that is `share` of the
+/// throughput.
 pub(crate) async fn loaded<B: Broker>(broker: &B, queue: &Queue, share: f64) -> Result<(Load, f64)> {
     let mut load = Load::start(broker, queue).await?;
     load.set(Rate::Full);

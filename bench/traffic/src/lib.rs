@@ -1,11 +1,11 @@
-//! What message queues are measured with: the same code for ours over HTTP, ours as a library, and the peers.
+//! Measures message queues, with the same code for Reveille over HTTP, Reveille as a library, and the peers.
 //!
 //! A comparison is useful only if everything but the queue is the same: the messages, the number of connections, the
 //! backlog, when messages are counted. That is defined here once, and the caller provides a [`Broker`]. Peers that
-//! cannot be linked into one program with ours run as programs of their own; [`play`] is how such a program is
-//! commanded to begin and to end.
+//! cannot be linked into one program with Reveille are programs of their own; [`play`] takes the commands with which a
+//! parent process controls such a program.
 //!
-//! A workload is data ([`Workload`]), and so is what came out ([`Outcome`]): both travel as JSON.
+//! A workload ([`Workload`]) and its result ([`Outcome`]) are exchanged as JSON.
 
 mod broker;
 mod crowd;
@@ -33,30 +33,30 @@ pub use round::{READY, play};
 pub use saturation::{Saturation, SaturationOutcome};
 pub use throughput::{Throughput, ThroughputOutcome};
 
-/// Anything that ends a round.
+/// An error that ends a round.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
-/// What can end a round.
+/// The result of what may end a round.
 pub type Result<T> = std::result::Result<T, Failure>;
 
-/// What is measured.
+/// A workload.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Workload {
-    /// As much as goes through.
+    /// The throughput.
     Throughput(Throughput),
-    /// Whether senders keep receivers from receiving.
+    /// The rate of receivers while senders send as fast as they can.
     Saturation(Saturation),
-    /// How soon a waiting receiver has a message.
+    /// How soon a waiting receiver gets a message.
     Latency(Latency),
     /// How long messages wait in many partitions.
     Dwell(Dwell),
-    /// Many receivers that wait without messages, and then all of them are served.
+    /// Many receivers that wait without messages; then all of them are served.
     Crowd(Crowd),
-    /// Single messages for receivers of which many wait.
+    /// Single messages, while many receivers wait.
     Parked(Parked),
 }
 
-/// What came out of a [`Workload`], under the same name.
+/// The result of a [`Workload`], under the same name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
@@ -68,7 +68,7 @@ pub enum Outcome {
     Latency(LatencyOutcome),
     /// Of [`Workload::Dwell`].
     Dwell(DwellOutcome),
-    /// Of [`Workload::Crowd`], once while it waits and once more when it was served.
+    /// Of [`Workload::Crowd`], once after waiting and once after serving.
     Crowd(CrowdOutcome),
     /// Of [`Workload::Parked`].
     Parked(ParkedOutcome),
@@ -78,8 +78,8 @@ pub enum Outcome {
 mod tests {
     use super::*;
 
-    /// The parent process writes the workload as JSON and reads the outcome: the form is fixed, and what is not
-    /// understood is refused, not ignored. Compared as text, there and back.
+    /// The parent process writes the workload as JSON and reads the outcome, so the form is fixed, and unknown fields
+    /// are rejected. Compared as text, in both directions.
     #[test]
     fn workloads_and_outcomes_have_a_fixed_form() {
         let workload = Workload::Throughput(Throughput { queue: Queue::new("q", 100, 10), seconds: 5 });

@@ -1,8 +1,7 @@
-//! Senders and receivers at work.
+//! Senders and receivers of one queue.
 //!
-//! Senders may be faster than receivers, or slower: then the backlog would grow, or receivers would mostly wait, and
-//! only one side would be measured. Here senders wait while the backlog is large: the throughput is that of both
-//! together.
+//! If senders are faster than receivers, the backlog grows; if they are slower, receivers mostly wait. Either way only
+//! one side would be measured. So senders wait while the backlog is large: the throughput is that of both together.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,39 +13,40 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::{Broker, Note, Queue, Receiver, Result, Sender};
 
-/// Batches of each sender that may be unreceived.
+/// The most batches of each sender that are sent and not yet received.
 const UNRECEIVED_BATCHES: usize = 25;
-/// Messages that may, whatever the batch.
+/// The same limit in messages, for small batches.
 const UNRECEIVED_MIN: usize = 1_000;
-/// How late a paced sender may be and still catch up.
+/// A sender at a given rate makes up for a delay of at most this.
 const CATCH_UP: Duration = Duration::from_millis(500);
-/// How long what was sent may take to arrive when nothing more is sent.
+/// How long to wait for sent messages after the senders have stopped.
 const ARRIVES_WITHIN: Duration = Duration::from_secs(30);
-/// How often to look whether it has.
+/// How often to check whether they have arrived.
 const GLANCE: Duration = Duration::from_millis(5);
 
 /// The rate of senders.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Rate {
+    /// Nothing is sent.
     Still,
-    /// As fast as they can, as long as not too much is unreceived.
+    /// As fast as possible, with a limited backlog.
     Full,
-    /// As fast as they can, whatever is unreceived.
+    /// As fast as possible, without a limit of the backlog.
     Flood,
-    /// So many messages per second, all together.
+    /// This many messages per second, all senders together.
     PerSecond(f64),
 }
 
-/// What is counted.
+/// The counts of a load.
 #[derive(Default)]
 struct Counts {
     /// Messages whose sending has begun.
     begun: AtomicU64,
-    /// Messages received and ended, by group.
+    /// Messages received and acked, by group.
     received: Vec<AtomicU64>,
-    /// Something was.
+    /// Notified when messages were received and acked.
     arrived: Notify,
-    /// Whether latencies are kept.
+    /// Whether latencies are recorded.
     keeps: AtomicBool,
     latencies: Mutex<Vec<Duration>>,
 }
@@ -57,7 +57,7 @@ impl Counts {
     }
 }
 
-/// Senders and receivers of one queue. Ends when dropped.
+/// Running senders and receivers of one queue. Dropping this ends them.
 pub(crate) struct Load {
     counts: Arc<Counts>,
     rate: watch::Sender<Rate>,
@@ -65,7 +65,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Opens the queue, connects all senders and receivers, and has the receivers wait. Nothing is sent yet.
+    /// Opens the queue and connects all senders and receivers. The receivers wait; nothing is sent yet.
     pub(crate) async fn start<B: Broker>(broker: &B, queue: &Queue) -> Result<Load> {
         broker.open(queue).await?;
         let received = (0..queue.groups).map(|_| AtomicU64::default()).collect();
@@ -98,7 +98,7 @@ impl Load {
         self.counts.begun.load(Ordering::Relaxed)
     }
 
-    /// Lets it go on for a while; messages per second that every group has received in it.
+    /// Waits for `period`. Returns the messages per second that every group has received in it.
     pub(crate) async fn watch(&mut self, period: Duration) -> Result<f64> {
         let (began, before) = (Instant::now(), self.received());
         sleep(period).await;
@@ -107,18 +107,19 @@ impl Load {
         Ok(rate)
     }
 
-    /// Keeps the time from sending to receiving of every message from now on.
+    /// Records the time from sending to receiving of every message from now on.
     pub(crate) fn keep_latencies(&self) {
         self.counts.keeps.store(true, Ordering::Relaxed);
     }
 
-    /// Those that were kept.
+    /// Stops recording, and returns the recorded times.
     pub(crate) fn latencies(&self) -> Vec<Duration> {
         self.counts.keeps.store(false, Ordering::Relaxed);
         std::mem::take(&mut *self.counts.latencies.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Sends nothing more and waits until all has arrived; messages of which a group did not get one are missing.
+    /// Stops sending and waits until all messages have arrived. Returns the number of messages that a group did not
+    /// receive.
     pub(crate) async fn drain(&mut self) -> Result<u64> {
         self.set(Rate::Still);
         let missing = |counts: &Counts| counts.begun.load(Ordering::Relaxed).saturating_sub(counts.slowest());
@@ -127,16 +128,16 @@ impl Load {
                 sleep(GLANCE).await;
             }
         };
-        // Missing messages are reported.
+        // After a timeout the result is not 0.
         let _ = timeout(ARRIVES_WITHIN, arrival).await;
         self.check()?;
         Ok(missing(&self.counts))
     }
 
-    /// No sender or receiver may have ended: they run until the end of the load.
+    /// Fails if a sender or receiver has ended: they run until the end of the load.
     fn check(&mut self) -> Result<()> {
         match self.tasks.try_join_next() {
-            Some(ended) => Err(ended?.err().unwrap_or_else(|| "a connection has ended by itself".into())),
+            Some(ended) => Err(ended?.err().unwrap_or_else(|| "a sender or receiver ended early".into())),
             None => Ok(()),
         }
     }
@@ -187,7 +188,7 @@ async fn send(
             if rate == Rate::Flood || counts.begun.load(Ordering::Relaxed) < counts.slowest() + limit {
                 break;
             }
-            // The receivers may never receive again; the caller notices that.
+            // If the receivers have failed, the wait has no end; the caller detects the failure.
             tokio::select! {
                 () = arrived => {}
                 changed = rates.changed() => if changed.is_err() { return Ok(()) } else { continue 'batch },

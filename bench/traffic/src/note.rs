@@ -1,4 +1,4 @@
-//! What is sent: when it was sent, in a JSON object of a fixed size.
+//! The messages that are sent: JSON objects of a fixed size that contain the time of sending.
 
 use std::time::{Duration, SystemTime};
 
@@ -12,7 +12,7 @@ pub const BYTES: usize = 256;
 /// A message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Note {
-    /// When it was sent, in nanoseconds of the wall's clock.
+    /// When it was sent, in nanoseconds of the system clock.
     sent: u64,
 }
 
@@ -23,12 +23,12 @@ struct Body<'a> {
 }
 
 impl Note {
-    /// One that is being sent.
+    /// A message that is sent now.
     pub fn now() -> Note {
         Note { sent: nanos(SystemTime::now()) }
     }
 
-    /// The object, [`BYTES`] long. None is equal to another, nor does it compress well.
+    /// The JSON object, [`BYTES`] long. It contains random characters, so that objects differ and hardly compress.
     pub fn json(&self) -> String {
         let mut text = format!(r#"{{"note":"{:020} "#, self.sent);
         while text.len() < BYTES - 2 {
@@ -38,10 +38,10 @@ impl Note {
         text
     }
 
-    /// Reads the object, however it is spaced.
+    /// Reads the JSON object, with any white space.
     ///
     /// # Errors
-    /// It is something else.
+    /// If it is not such an object.
     pub fn read(json: &str) -> Result<Note> {
         let body: Body<'_> = serde_json::from_str(json)?;
         let (sent, _) = body.note.split_once(' ').ok_or_else(|| Failure::from("not a note"))?;
@@ -62,7 +62,7 @@ fn nanos(time: SystemTime) -> u64 {
 mod tests {
     use super::*;
 
-    /// A message has its size, and comes back from a database that spaces JSON in its own way.
+    /// A message has the fixed size, and is also read with other white space: a database may change that in JSON.
     #[test]
     fn a_note_is_read_as_it_was_written() {
         let note = Note::now();

@@ -1,4 +1,4 @@
-//! Single messages for receivers of which many wait: what each of them asks for is counted from outside.
+//! Single messages, while many receivers wait. The statements per message are counted from outside.
 
 use std::time::Duration;
 
@@ -10,22 +10,22 @@ use crate::{Broker, Latencies, Queue, Result, Sender};
 /// Samples that are not counted.
 const WARM_UP: usize = 20;
 
-/// Messages one at a time; each waiting receiver gets one now and then.
+/// Messages that are sent one at a time to many waiting receivers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parked {
-    /// Where they go, and how many wait there.
+    /// The queue, with the number of receivers.
     pub queue: Queue,
-    /// How many.
+    /// The number of messages.
     pub messages: usize,
-    /// Between two, in milliseconds.
+    /// The average pause between two messages, in milliseconds.
     pub pause_ms: u64,
 }
 
-/// How long they took.
+/// The result of a [`Parked`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ParkedOutcome {
-    /// From sending to receiving.
+    /// The times from sending to receiving.
     pub latencies: Latencies,
 }
 

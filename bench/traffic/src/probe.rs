@@ -1,4 +1,4 @@
-//! Single messages for receivers that wait.
+//! Sends single messages to waiting receivers.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use crate::{Broker, Note, Queue, Receiver as _, Result, Sender};
 
 /// How long a message may take before it counts as lost.
 const ARRIVES_WITHIN: Duration = Duration::from_secs(20);
-/// Until receivers wait.
+/// The pause after which the receivers wait.
 const PARKS_WITHIN: Duration = Duration::from_millis(500);
 
-/// One sender, and receivers of which one at a time has something to do. Ends when dropped.
+/// One sender, and receivers of which one at a time gets a message. Dropping this ends them.
 pub(crate) struct Probe<S> {
     queue: Queue,
     sender: S,
@@ -22,7 +22,7 @@ pub(crate) struct Probe<S> {
 }
 
 impl<S: Sender> Probe<S> {
-    /// Opens the queue and has all receivers wait.
+    /// Opens the queue, connects the receivers, and returns when they wait.
     pub(crate) async fn start<B: Broker<Sender = S>>(broker: &B, queue: &Queue) -> Result<Probe<S>> {
         broker.open(queue).await?;
         let (arrived, arrivals) = mpsc::unbounded_channel();
@@ -33,13 +33,13 @@ impl<S: Sender> Probe<S> {
             receivers.spawn(async move {
                 loop {
                     let notes = receiver.receive().await?;
-                    // Before it is ended: the receiver has it now.
+                    // Measured before the ack: the receiver has the message now.
                     let ages: Vec<Duration> = notes.iter().map(Note::age).collect();
                     if !notes.is_empty() {
                         receiver.end().await?;
                     }
                     for age in ages {
-                        // The receiver is gone: the round ends.
+                        // An error means that the round has ended.
                         let _ = arrived.send(age);
                     }
                 }
@@ -50,20 +50,20 @@ impl<S: Sender> Probe<S> {
         Ok(Probe { queue: queue.clone(), sender, arrivals, receivers })
     }
 
-    /// Sends one and waits until it was received and ended; how long it took to be received.
+    /// Sends a message and waits until it has been received and acked. Returns the time from sending to receiving.
     pub(crate) async fn send(&mut self) -> Result<Duration> {
         self.sender.send(&self.queue, 0, &[Note::now()]).await?;
         tokio::select! {
             arrived = timeout(ARRIVES_WITHIN, self.arrivals.recv()) => {
-                arrived.map_err(|_| "a message did not arrive")?.ok_or_else(|| "all receivers have ended".into())
+                arrived.map_err(|_| "a message was not received")?.ok_or_else(|| "all receivers have ended".into())
             }
             Some(ended) = self.receivers.join_next() => {
-                Err(ended?.err().unwrap_or_else(|| "a receiver has ended by itself".into()))
+                Err(ended?.err().unwrap_or_else(|| "a receiver ended early".into()))
             }
         }
     }
 
-    /// Sends some, each a while after the last has been received; a while is half to three halves of `pause`.
+    /// Sends `samples` messages, each when the one before has been acked and after a pause of 0.5 to 1.5 times `pause`.
     pub(crate) async fn sample(&mut self, samples: usize, pause: Duration) -> Result<Vec<Duration>> {
         let mut latencies = Vec::with_capacity(samples);
         for _ in 0..samples {

@@ -1,14 +1,14 @@
 //! One workload on one system, from set-up to tear-down.
 //!
-//! The parent process counts statements, memory and processor time, around the measured parts only. So a round stops
-//! between its parts, reports that, and continues on command.
+//! The parent process counts statements, memory and processor time of the measured parts only. So a round stops between
+//! its parts, reports that, and continues on command.
 
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
 use crate::probe::Probe;
 use crate::{Broker, Outcome, Queue, Result, Sender, Workload, crowd, dwell, latency, saturation, throughput};
 
-/// What a program that plays a round says when it is ready.
+/// The line that a program prints when it is ready to play its round.
 pub const READY: &str = r#"{"ready":true}"#;
 
 /// A workload that is ready to be measured.
@@ -43,11 +43,11 @@ impl Workload {
             (Workload::Dwell(workload), Prepared::Dwell(ready)) => Outcome::Dwell(workload.measure(ready).await?),
             (Workload::Crowd(workload), Prepared::Crowd(ready)) => Outcome::Crowd(workload.measure(ready).await?),
             (Workload::Parked(workload), Prepared::Parked(ready)) => Outcome::Parked(workload.measure(ready).await?),
-            _ => return Err("what was prepared is something else".into()),
+            _ => return Err("another workload was prepared".into()),
         })
     }
 
-    /// What is to be removed afterwards.
+    /// The queues to remove afterwards.
     fn queues(&self) -> Vec<&Queue> {
         match self {
             Workload::Throughput(workload) => vec![&workload.queue],
@@ -55,17 +55,17 @@ impl Workload {
             Workload::Latency(workload) => [&workload.probe].into_iter().chain(&workload.beside).collect(),
             Workload::Dwell(workload) => vec![&workload.queue],
             Workload::Parked(workload) => vec![&workload.queue],
-            // Only we have crowds, and our queues go with their schema.
+            // Only Reveille is measured with crowds, and its queues are removed with their schema.
             Workload::Crowd(_) => Vec::new(),
         }
     }
 }
 
-/// Plays a round as a program that another one commands: says [`READY`] when it is, and after every line of `orders`
-/// measures and says the [`Outcome`] as one line of JSON. When the orders end, so does the round.
+/// Plays a round in a process that another process commands. Writes [`READY`] when the round is prepared. Then, for
+/// each line of `orders`, measures and writes the [`Outcome`] as one line of JSON. Returns when `orders` ends.
 ///
 /// # Errors
-/// Nothing could be measured.
+/// If preparing, measuring or removing fails.
 pub async fn play<B: Broker>(
     workload: Workload,
     broker: B,

@@ -1,4 +1,4 @@
-//! Whether senders keep receivers from receiving.
+//! How much the rate of receivers drops while senders send as fast as they can.
 
 use std::time::Duration;
 
@@ -8,39 +8,39 @@ use tokio::time::Instant;
 use crate::load::{Load, Rate};
 use crate::{Broker, Queue, Result};
 
-/// Until connections are warm and there is a backlog.
+/// The time until connections are warm and there is a backlog.
 const RUN_UP: Duration = Duration::from_secs(1);
-/// How often to look whether the backlog is used up.
+/// How often to check whether the backlog has been received.
 const STEP: Duration = Duration::from_millis(100);
 
-/// How long senders send, and for how long they do not then.
+/// How long senders send, and how long they then pause at most.
 const TURN: Duration = Duration::from_secs(1);
 
-/// All senders send as fast as they can, whatever is received; then no sender sends, and the backlog is received; and
-/// so on in turns.
+/// All senders send as fast as they can, without a limit of the backlog; then no sender sends, and the backlog is
+/// received. This is repeated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Saturation {
-    /// What is used, and how.
+    /// The queue.
     pub queue: Queue,
-    /// For how many seconds each.
+    /// The number of repetitions, and so the seconds of sending.
     pub seconds: u64,
 }
 
-/// What was received while senders sent, and after they had stopped.
+/// The rates of receivers while senders sent, and while they had stopped.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SaturationOutcome {
-    /// Messages per second that were sent.
+    /// Messages per second that were sent while senders sent.
     pub sent_per_second: f64,
     /// Messages per second that every group received meanwhile.
     pub received_per_second: f64,
-    /// And after the senders had stopped, as long as there were any.
+    /// Messages per second that every group received while senders had stopped and there was a backlog.
     pub alone_per_second: f64,
-    /// Messages that a group should have received and has not.
+    /// Messages that were sent and that a group has not received.
     pub missing: u64,
 }
 
-/// Ready to begin.
+/// A load that is ready.
 pub(crate) struct Prepared(Load);
 
 impl Saturation {
@@ -53,7 +53,7 @@ impl Saturation {
         load.watch(RUN_UP).await?;
         let (mut sent, mut beside, mut alone) = (Tally::default(), Tally::default(), Tally::default());
         let enough = (self.queue.batch * self.queue.receivers) as u64;
-        // In turns of a second: the machine is not equally fast all the time.
+        // Alternating every second, because the speed of the machine varies.
         for _ in 0..self.seconds {
             load.set(Rate::Flood);
             load.watch(STEP).await?;
@@ -62,7 +62,7 @@ impl Saturation {
             sent.add(load.begun() - begun, began.elapsed());
             beside.add(load.received() - received, began.elapsed());
             load.set(Rate::Still);
-            // Messages in transit when the senders were stopped are still sent.
+            // Batches that were being sent when the senders were stopped are completed first.
             load.watch(STEP).await?;
             let (began, received) = (Instant::now(), load.received());
             while began.elapsed() < TURN && load.begun() - load.received() > enough {

@@ -1,4 +1,4 @@
-//! Throughput, from sending to ending.
+//! Throughput: messages per second that are sent, received and acked.
 
 use std::time::Duration;
 
@@ -7,33 +7,33 @@ use serde::{Deserialize, Serialize};
 use crate::load::{Load, Rate};
 use crate::{Broker, Queue, Result};
 
-/// Until connections are warm, statements are prepared, and the backlog has its final size.
+/// The time until connections are warm, statements are prepared, and the backlog has its final size.
 const RUN_UP: Duration = Duration::from_secs(2);
 
 /// All senders and receivers work as fast as they can.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Throughput {
-    /// What is used, and how.
+    /// The queue.
     pub queue: Queue,
-    /// For how long.
+    /// The duration.
     pub seconds: u64,
 }
 
-/// What went through.
+/// The result of a [`Throughput`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ThroughputOutcome {
-    /// Messages per second that every group received, while it was measured.
+    /// Messages per second that every group received during the measured seconds.
     pub per_second: f64,
-    /// The same, second by second.
+    /// The messages that every group received, for each second.
     pub each_second: Vec<f64>,
-    /// Messages that every group received, from the first to the last: what a round's costs are divided by.
+    /// All messages that every group received in the round. The costs of the round are divided by this number.
     pub messages: u64,
-    /// Messages that a group should have received and has not.
+    /// Messages that were sent and that a group has not received.
     pub missing: u64,
 }
 
-/// Ready to begin.
+/// A load that is ready.
 pub(crate) struct Prepared {
     load: Load,
     before: u64,
@@ -55,7 +55,7 @@ impl Prepared {
     pub(crate) async fn measure(&mut self) -> Result<ThroughputOutcome> {
         let load = &mut self.load;
         load.set(Rate::Full);
-        // Until the backlog has its size again.
+        // Until the backlog has its final size again.
         load.watch(RUN_UP / 4).await?;
         let mut each_second = Vec::new();
         for _ in 0..self.seconds {
