@@ -15,6 +15,7 @@ mod millis;
 mod pump;
 mod round;
 mod script;
+mod signals;
 mod stage;
 mod stress;
 mod system;
@@ -25,7 +26,7 @@ mod wake;
 use serde::{Deserialize, Serialize};
 
 pub use chain::{Chain, ChainOutcome};
-pub use fan_out::{FanOut, FanOutOutcome};
+pub use fan_out::{FanOut, FanOutOutcome, Waits};
 pub use idle::{Idle, IdleOutcome};
 pub use latencies::Latencies;
 pub use round::{READY, Round, play};
@@ -91,9 +92,14 @@ mod tests {
     #[test]
     fn workloads_and_outcomes_have_a_fixed_form() {
         let fan_out = FanOut { activity_delay: Duration::from_millis(10), ..FanOut::new(500, Dispatchers::same(4)) };
-        let text = r#"{"fan_out":{"orchestrations":500,"activities":5,"concurrent":20,"dispatchers":{"orchestrations":4,"workers":4},"activity_delay_ms":10}}"#;
+        let text = r#"{"fan_out":{"orchestrations":500,"activities":5,"concurrent":20,"dispatchers":{"orchestrations":4,"workers":4},"activity_delay_ms":10,"waits":"client"}}"#;
         assert_eq!(serde_json::to_string(&Workload::FanOut(fan_out)).unwrap(), text);
         assert_eq!(serde_json::from_str::<Workload>(text).unwrap(), Workload::FanOut(fan_out));
+        let by_signal = Workload::FanOut(FanOut { waits: Waits::Signal, ..fan_out });
+        assert_eq!(serde_json::from_str::<Workload>(&text.replace("client", "signal")).unwrap(), by_signal);
+        let unsaid = text.replace(r#","waits":"client""#, "");
+        assert_eq!(serde_json::from_str::<Workload>(&unsaid).unwrap(), Workload::FanOut(fan_out));
+        assert!(serde_json::from_str::<Workload>(&text.replace("client", "waiter")).is_err());
         assert!(serde_json::from_str::<Workload>(r#"{"idle":{"period_ms":1,"dispatchers":{}}}"#).is_err());
         assert!(serde_json::from_str::<Workload>(&text.replace("concurrent", "inflight")).is_err());
         assert_eq!(serde_json::to_string(&Outcome::WakeWorker {}).unwrap(), r#"{"wake_worker":{}}"#);

@@ -9,9 +9,10 @@ use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 use tokio::time::sleep;
 
+use crate::signals::Signals;
 use crate::timestamps::{Timestamps, nanos};
 
-/// Some activities at once. Input: how many, and the milliseconds each takes.
+/// Some activities at once, and a signal before it returns. Input: how many, and the milliseconds each takes.
 pub(crate) const FAN_OUT: &str = "FanOut";
 /// Activities one after the other, each noting when it ran. Input: how many.
 pub(crate) const CHAIN: &str = "Chain";
@@ -48,10 +49,17 @@ pub(crate) fn activities(timestamps: &Timestamps) -> ActivityRegistry {
         .build()
 }
 
-pub(crate) fn orchestrations(timestamps: &Timestamps) -> OrchestrationRegistry {
-    let (of_sleeps, of_turns) = (timestamps.clone(), timestamps.clone());
+pub(crate) fn orchestrations(timestamps: &Timestamps, signals: &Signals) -> OrchestrationRegistry {
+    let (of_sleeps, of_turns, signals) = (timestamps.clone(), timestamps.clone(), signals.clone());
     OrchestrationRegistry::builder()
-        .register(FAN_OUT, fan_out)
+        .register(FAN_OUT, move |context: OrchestrationContext, input: String| {
+            let signals = signals.clone();
+            async move {
+                let done = fan_out(&context, &input).await;
+                signals.send(&context.instance_id());
+                done
+            }
+        })
         .register(CHAIN, chain)
         .register(SLEEP, move |context: OrchestrationContext, input: String| {
             let timestamps = of_sleeps.clone();
@@ -78,7 +86,7 @@ pub(crate) fn fan_out_of(activities: usize, delay: Duration) -> String {
     format!("{activities} {}", delay.as_millis())
 }
 
-async fn fan_out(context: OrchestrationContext, input: String) -> Result<String, String> {
+async fn fan_out(context: &OrchestrationContext, input: &str) -> Result<String, String> {
     let (activities, delay) = input.split_once(' ').ok_or("a fan-out is two numbers")?;
     let activities = (0..number(activities)?).map(|_| context.schedule_activity(WORK, delay)).collect();
     let done = context.join(activities).await;

@@ -8,6 +8,7 @@ use duroxide::runtime::Runtime;
 use serde::{Deserialize, Serialize};
 
 use crate::pump::pump;
+use crate::signals::Signals;
 use crate::timestamps::{Timestamps, nanos};
 use crate::{Result, System, script};
 
@@ -36,6 +37,7 @@ impl Dispatchers {
 pub(crate) struct Stage {
     pub(crate) system: System,
     pub(crate) timestamps: Timestamps,
+    signals: Signals,
     runtime: Option<Arc<Runtime>>,
     /// Part of every instance's name: one that exists already would seem to complete at once.
     run: Arc<str>,
@@ -45,7 +47,8 @@ impl Stage {
     /// A stage without a runtime: another process has it.
     pub(crate) fn without_runtime(system: System) -> Stage {
         let run = format!("{}-{:x}", std::process::id(), nanos(SystemTime::now()));
-        Stage { system, timestamps: Timestamps::default(), runtime: None, run: run.into() }
+        let (timestamps, signals) = (Timestamps::default(), Signals::default());
+        Stage { system, timestamps, signals, runtime: None, run: run.into() }
     }
 
     /// A stage with a runtime: duroxide's defaults but for the number of dispatchers.
@@ -57,7 +60,7 @@ impl Stage {
             ..RuntimeOptions::default()
         };
         let (activities, orchestrations) =
-            (script::activities(&stage.timestamps), script::orchestrations(&stage.timestamps));
+            (script::activities(&stage.timestamps), script::orchestrations(&stage.timestamps, &stage.signals));
         let provider = Arc::clone(stage.system.provider());
         let runtime = Runtime::start_with_options(provider, activities, orchestrations, options).await;
         Stage { runtime: Some(runtime), ..stage }
@@ -81,6 +84,20 @@ impl Stage {
     /// Starts an orchestration and waits for its output.
     pub(crate) async fn complete(&self, kind: &str, number: usize, orchestration: &str, input: &str) -> Result<String> {
         self.system.complete(&self.instance(kind, number), orchestration, input, PATIENCE).await
+    }
+
+    /// Starts an orchestration that signals its end in this process, and waits for that signal instead of polling.
+    /// Returns its output, and how often its status was read.
+    pub(crate) async fn complete_by_signal(
+        &self,
+        kind: &str,
+        number: usize,
+        orchestration: &str,
+        input: &str,
+    ) -> Result<(String, usize)> {
+        let instance = self.instance(kind, number);
+        let ended = self.signals.expect(&instance);
+        self.system.complete_by_signal(&instance, orchestration, input, ended, PATIENCE).await
     }
 
     /// Ends the runtime.

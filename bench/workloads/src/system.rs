@@ -10,6 +10,7 @@ use duroxide::{Client, OrchestrationStatus};
 use tokio::time::timeout;
 
 use crate::Result;
+use crate::signals::{Expected, read_until_ended};
 
 /// A way to wait for the end of an instance that a provider has of its own.
 pub type Wait = Arc<dyn Fn(String) -> Waiting + Send + Sync>;
@@ -57,10 +58,33 @@ impl System {
             None => self.client.wait_for_orchestration(instance, patience).await?,
             Some(wait) => timeout(patience, wait(instance.to_owned())).await??,
         };
-        match status {
-            OrchestrationStatus::Completed { output, .. } => Ok(output),
-            OrchestrationStatus::Failed { details, .. } => Err(details.display_message().into()),
-            other => Err(format!("{instance} did not end: {other:?}").into()),
-        }
+        output(instance, status)
+    }
+
+    /// The same, waiting for a signal of the orchestration and for its status after that. Returns the number of status
+    /// reads beside the output.
+    pub(crate) async fn complete_by_signal(
+        &self,
+        instance: &str,
+        orchestration: &str,
+        input: &str,
+        mut ended: Expected,
+        patience: Duration,
+    ) -> Result<(String, usize)> {
+        self.client.start_orchestration(instance, orchestration, input).await?;
+        let waiting = async {
+            ended.received().await?;
+            read_until_ended(|| async { Ok(self.client.get_orchestration_status(instance).await?) }).await
+        };
+        let (status, reads) = timeout(patience, waiting).await??;
+        Ok((output(instance, status)?, reads))
+    }
+}
+
+fn output(instance: &str, status: OrchestrationStatus) -> Result<String> {
+    match status {
+        OrchestrationStatus::Completed { output, .. } => Ok(output),
+        OrchestrationStatus::Failed { details, .. } => Err(details.display_message().into()),
+        other => Err(format!("{instance} did not end: {other:?}").into()),
     }
 }

@@ -9,8 +9,8 @@ use duroxide::providers::Provider;
 use reveille_durable_memory::{MemoryProvider, Polling};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, duplex};
 use workloads::{
-    Chain, Dispatchers, FanOut, Idle, Outcome, READY, Round, Stress, System, Timer, WakeClient, WakeWorker, Workload,
-    play,
+    Chain, Dispatchers, FanOut, Idle, Outcome, READY, Round, Stress, System, Timer, Waits, WakeClient, WakeWorker,
+    Workload, play,
 };
 
 /// More than a line of any outcome here.
@@ -38,7 +38,7 @@ async fn fan_out_counts_what_completed() {
         panic!("another's outcome")
     };
     assert_eq!((outcome.completed, outcome.failures, outcome.first_failure), (20, 0, None));
-    assert_eq!(outcome.latencies.samples_ms.len(), 20);
+    assert_eq!((outcome.latencies.samples_ms.len(), outcome.status_reads), (20, None));
     assert!(outcome.per_second > 0.0 && outcome.latencies.p50_ms <= outcome.latencies.p99_ms);
 }
 
@@ -63,6 +63,26 @@ async fn a_way_to_wait_decides_what_completed() {
     assert_eq!((outcome.completed, outcome.failures), (0, 6));
     assert_eq!(outcome.first_failure.as_deref(), Some("seen, and refused"));
     assert_eq!(waits.load(Ordering::SeqCst), 8, "two warm-ups and six orchestrations");
+}
+
+/// A fan-out that is waited for by signals reads each status at least once and uses no other way to wait.
+/// The provider's own way counts its calls: those of the two warm-ups are all.
+#[tokio::test]
+async fn signals_replace_the_other_ways_to_wait() {
+    let (provider, waits) = (provider(), Arc::new(AtomicUsize::new(0)));
+    let (client, counted) = (Arc::new(Client::new(Arc::clone(&provider))), Arc::clone(&waits));
+    let wait = move |instance: String| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        let client = Arc::clone(&client);
+        Box::pin(async move { Ok(client.wait_for_orchestration(&instance, Duration::from_secs(10)).await?) }) as _
+    };
+    let workload = Workload::FanOut(FanOut { concurrent: 2, waits: Waits::Signal, ..FanOut::new(6, TWO) });
+    let Outcome::FanOut(outcome) = measured(workload, System::new(provider).waiting_by(Arc::new(wait))).await else {
+        panic!("another's outcome")
+    };
+    assert_eq!((outcome.completed, outcome.failures, outcome.first_failure), (6, 0, None));
+    assert!(outcome.status_reads >= Some(6), "{:?}", outcome.status_reads);
+    assert_eq!(waits.load(Ordering::SeqCst), 2, "two warm-ups and no orchestration");
 }
 
 /// duroxide's stress test runs for its time and fails nothing.
