@@ -10,6 +10,8 @@ use super::contender::{Contender, DUROXIDE_PG, DUROXIDE_PG_OPT};
 use super::player::start;
 use crate::Result;
 use crate::meter::{Cost, Meter};
+use crate::player::Player;
+use crate::processes::{family_seconds, seconds};
 use crate::server::Server;
 
 /// After this long without work a runtime is idle: polls that follow work within a second have ended.
@@ -28,8 +30,19 @@ pub(super) struct Arena<'a> {
 /// A round that was played.
 pub(super) struct Played {
     pub(super) outcome: Outcome,
-    /// What it cost the server; `None` for who has no database.
+    /// What it cost the server; `None` for a contender without a database.
     pub(super) cost: Option<Cost>,
+    pub(super) processor: Processor,
+}
+
+/// Processor seconds, of user and system together, between the command to begin and the outcome; not a number where
+/// the system does not report them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Processor {
+    /// Of the contender's process: the provider, duroxide's runtime, and the client that starts and waits.
+    pub(super) process: f64,
+    /// Of all processes of a private database server, including those that write its pages and its log.
+    pub(super) server: f64,
 }
 
 impl Arena<'_> {
@@ -56,15 +69,29 @@ impl Arena<'_> {
         if matches!(workload, Workload::Idle(_)) {
             sleep(IDLE_AFTER).await;
         }
-        let played = if contender.has_database() {
-            let meter = Meter::start(self.server).await?;
-            let outcome = player.play().await?;
-            Played { outcome, cost: Some(meter.read().await?) }
-        } else {
-            Played { outcome: player.play().await?, cost: None }
+        let meter = if contender.has_database() { Some(Meter::start(self.server).await?) } else { None };
+        let before = self.processor(&player);
+        let outcome = player.play().await?;
+        let processor = self.processor(&player).since(before);
+        let cost = match meter {
+            Some(meter) => Some(meter.read().await?),
+            None => None,
         };
         player.end().await?;
         self.server.remove(&schema).await?;
-        Ok(played)
+        Ok(Played { outcome, cost, processor })
+    }
+
+    fn processor(&self, player: &Player) -> Processor {
+        Processor {
+            process: player.pid().and_then(seconds).unwrap_or(f64::NAN),
+            server: self.server.pid().and_then(family_seconds).unwrap_or(f64::NAN),
+        }
+    }
+}
+
+impl Processor {
+    fn since(self, before: Processor) -> Processor {
+        Processor { process: self.process - before.process, server: self.server - before.server }
     }
 }

@@ -29,7 +29,7 @@ pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-fn figures(Played { outcome, cost }: Played) -> Result<Line> {
+fn figures(Played { outcome, cost, .. }: Played) -> Result<Line> {
     let Outcome::Idle(done) = outcome else { return Err("not the outcome of an idle time".into()) };
     let cost = cost.ok_or("without a database there is nothing to count")?;
     Ok(vec![

@@ -31,8 +31,8 @@ use crate::server::Server;
 use crate::{Result, Run};
 
 /// What `--quick` leaves out.
-const QUICK: &str = "quick: fewer orchestrations and rounds; fan-out on the peers at 4:4 only; stress for 2 s each and \
-                     without the peers; shorter chains for the peers; idle for 10 s instead of 60 s; no old transaction";
+const QUICK: &str = "quick: fewer orchestrations and rounds; stress for 2 s each and without the peers; shorter chains \
+                     for the peers; idle for 10 s instead of 60 s; no old transaction";
 
 /// The options of a run.
 #[derive(Args, Clone)]

@@ -65,7 +65,7 @@ pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-fn figures(Played { outcome, cost }: Played) -> Result<Line> {
+fn figures(Played { outcome, cost, .. }: Played) -> Result<Line> {
     let Outcome::Stress(done) = outcome else { return Err("not the outcome of a stress test".into()) };
     let mut line = vec![
         ("per_s", done.per_second),
