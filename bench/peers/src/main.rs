@@ -1,8 +1,8 @@
 //! One round of a workload on a published PostgreSQL provider of duroxide.
 //!
-//! The peers are used as their documentation recommends and share everything else with ours: workload, runtime options,
-//! server. The parent process commands this program by its standard input (see [`workloads::play`]) and gives it a new
-//! schema; nothing in it is removed.
+//! The peers are used as their documentation recommends. Everything else is the same as for ours: workload, runtime
+//! options, server. The parent process sends commands to standard input (see [`workloads::play`]) and provides a new
+//! schema; this program removes nothing in it.
 
 mod peer;
 
@@ -16,17 +16,17 @@ use tokio::io::{BufReader, stdin, stdout};
 use tracing_subscriber::EnvFilter;
 use workloads::{Result, System, Workload, play};
 
-/// What is logged unless `RUST_LOG` says otherwise. The peers warn of every transaction that they have to repeat.
+/// The default of `RUST_LOG`. The peers warn of every transaction that they repeat.
 const LOGGED: &str = "error";
 
-/// Where both peers read the size of their pool, and nowhere else.
+/// The only place from which both peers read the size of their pool.
 const POOL_VARIABLE: &str = "DUROXIDE_PG_POOL_MAX";
 
 /// Runs one round of a workload on a published PostgreSQL provider of duroxide.
 #[derive(Parser)]
 #[command(name = "reveille-bench-peers", version)]
 struct Arguments {
-    /// Which one.
+    /// The peer.
     #[arg(long, value_enum)]
     provider: Peer,
     /// The server to measure on.
@@ -45,7 +45,7 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    // Before the runtime does: it would log to where the results go.
+    // Before duroxide's runtime installs a subscriber: that would log to stdout, which is for the results.
     tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LOGGED)))
         .with_writer(std::io::stderr)
@@ -62,7 +62,7 @@ fn main() -> ExitCode {
 fn run(arguments: Arguments) -> Result<()> {
     let connections = arguments.connections.to_string();
     if std::env::var(POOL_VARIABLE).as_deref() != Ok(connections.as_str()) {
-        // A process cannot safely change its own environment, but it can begin anew in another.
+        // A process cannot safely change its own environment, but it can execute itself again with another.
         let again = Command::new(std::env::current_exe()?)
             .args(std::env::args_os().skip(1))
             .env(POOL_VARIABLE, connections)

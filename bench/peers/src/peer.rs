@@ -1,4 +1,4 @@
-//! The peers, each as its documentation recommends to use it.
+//! The peers, each used as its documentation recommends.
 
 use std::sync::Arc;
 

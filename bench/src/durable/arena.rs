@@ -1,4 +1,4 @@
-//! Where contenders meet: rounds on one server, in turns.
+//! Rounds of all contenders on one server, in turns.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,20 +17,20 @@ use crate::server::Server;
 /// After this long without work a runtime is idle: polls that follow work within a second have ended.
 pub(super) const IDLE_AFTER: Duration = Duration::from_secs(3);
 
-/// What every workload is given.
+/// The parameters of every workload.
 pub(super) struct Arena<'a> {
     pub(super) server: &'a Server,
-    /// The program of the peers; `None` if they do not take part.
+    /// The program of the peers; `None` if they are left out.
     pub(super) peers: Option<PathBuf>,
     pub(super) quick: bool,
     /// The number of rounds, if it is set.
     pub(super) rounds: Option<usize>,
 }
 
-/// A round that was played.
+/// The result of a round.
 pub(super) struct Played {
     pub(super) outcome: Outcome,
-    /// What it cost the server; `None` for a contender without a database.
+    /// Its cost to the server; `None` for a contender without a database.
     pub(super) cost: Option<Cost>,
     pub(super) processor: Processor,
 }
@@ -56,7 +56,7 @@ impl Arena<'_> {
         self.rounds.unwrap_or(self.choose(quick, full))
     }
 
-    /// These, and the peers if they take part.
+    /// These, and the peers unless they are left out.
     pub(super) fn with_peers(&self, own: &[Contender]) -> Vec<Contender> {
         let peers: &[Contender] = if self.peers.is_some() { &[DUROXIDE_PG, DUROXIDE_PG_OPT] } else { &[] };
         [own, peers].concat()

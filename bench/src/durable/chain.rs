@@ -1,5 +1,5 @@
-//! One orchestration of many activities, one after the other: what a step costs, and whether it costs more the longer
-//! the history is.
+//! One orchestration of many activities, one after the other: the cost of a step, and whether it grows with the
+//! history.
 
 use workloads::{Chain, Dispatchers, Outcome, Workload};
 
@@ -14,11 +14,11 @@ use crate::stats::Rounds;
 pub(super) const NAME: &str = "chain";
 const SHORT: usize = 100;
 const LONG: usize = 1_000;
-/// What a peer that polls can do in a quick run.
+/// The length for the peers in a quick run: one that polls needs 100 ms per step.
 const QUICK_FOR_PEERS: usize = 20;
 const DISPATCHERS: Dispatchers = Dispatchers::same(2);
-/// How much more than a step of the short chain one of the long may cost and still count as the same: longer numbers,
-/// and the splits of index pages, which the short one hardly has.
+/// Up to this ratio a step of the long chain counts as equal to one of the short: it has longer numbers, and more
+/// splits of index pages.
 const THE_SAME: f64 = 1.1;
 
 /// Measures all contenders on the short chain, ours and the ceiling on the long one.

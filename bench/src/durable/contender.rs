@@ -1,14 +1,14 @@
-//! Who is measured.
+//! The systems that are measured.
 
 use clap::ValueEnum;
 use workloads::Workload;
 
 use crate::comparison::{self, Named};
 
-/// Who takes part with what.
+/// A system with its workload.
 pub(super) type Entry = comparison::Entry<Contender, Workload>;
 
-/// A system that takes part.
+/// A system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Contender {
     /// One that this program plays.
@@ -17,7 +17,7 @@ pub(crate) enum Contender {
     Peer(Peer),
 }
 
-/// What can be linked into this program.
+/// A system that is linked into this program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Own {
     /// Our provider as its documentation recommends it, under duroxide's own client.
@@ -26,7 +26,7 @@ pub(crate) enum Own {
     Woken,
     /// Our provider, with one poll per waiter after every wake-up.
     Broadcast,
-    /// Our provider, polling for a minute after every wake.
+    /// Our provider, polling for a minute after every wake-up.
     EveryWake,
     /// No database at all: the ceiling.
     Memory,
@@ -61,7 +61,7 @@ impl Named for Contender {
 }
 
 impl Contender {
-    /// Whether what it does can be seen on the server.
+    /// Whether it uses the server.
     pub(super) fn has_database(self) -> bool {
         self != CEILING
     }

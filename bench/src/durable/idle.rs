@@ -30,8 +30,8 @@ pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
 }
 
 fn figures(Played { outcome, cost, .. }: Played) -> Result<Line> {
-    let Outcome::Idle(done) = outcome else { return Err("not the outcome of an idle time".into()) };
-    let cost = cost.ok_or("without a database there is nothing to count")?;
+    let Outcome::Idle(done) = outcome else { return Err("not the outcome of an idle period".into()) };
+    let cost = cost.ok_or("a contender without a database has no statements")?;
     Ok(vec![
         ("statements", cost.statements),
         ("statements_per_s", cost.statements / done.seconds),

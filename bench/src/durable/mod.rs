@@ -1,4 +1,4 @@
-//! The durable provider under duroxide's runtime: how fast, at what price, and how much of it the runtime itself takes.
+//! The durable provider under duroxide's runtime: its rates, its costs, and the share of the runtime in them.
 //!
 //! All contenders are measured alike: each round is a process of its own on a schema of its own, warmed up, started by
 //! a command, and observed from outside. The workloads are those of the `workloads` crate; the peers, which need

@@ -15,9 +15,9 @@ use crate::Result;
 
 /// How long the listener may take to connect.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How often to look whether it has.
+/// The pause between two checks of that.
 const GLANCE: Duration = Duration::from_millis(2);
-/// Longer than any orchestration; the workload itself is less patient.
+/// Longer than any orchestration; the workload has a shorter timeout.
 const FOREVER: Duration = Duration::from_secs(3_600);
 
 /// Arguments of the process, the same as those of the peers'.

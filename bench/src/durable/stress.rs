@@ -35,13 +35,13 @@ pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
             entries.push(Entry { title: title.into(), contender, workload });
         }
     }
-    // Its activities sleep most of the time, so that one long round says more than several.
+    // Its activities sleep most of the time, so one long round is more precise than several short ones.
     let play = async |entry: &Entry| figures(arena.play(entry.contender, &entry.workload).await?);
     let comparison = Comparison::run(entries, arena.rounds(1, 1), play).await;
     comparison.report(report);
     let ours = |title, figure| comparison.rounds(title, REVEILLE, figure);
     let worst = |figures: Vec<f64>, worse: fn(f64, f64) -> f64| {
-        // What could not be measured is the worst of all.
+        // A figure that could not be measured is the worst.
         figures
             .into_iter()
             .reduce(|a, b| if a.is_nan() || b.is_nan() { f64::NAN } else { worse(a, b) })

@@ -1,4 +1,4 @@
-//! How late timers fire, one at a time, so that lateness is all that shows.
+//! How late timers fire, one at a time, so that nothing else delays them.
 
 use workloads::{Dispatchers, Outcome, Timer, Workload};
 

@@ -1,5 +1,5 @@
-//! How soon an idle process executes what another one starts, the cost, and the statements afterwards: for the peers,
-//! and for the three designs of waking in our own provider.
+//! How soon an idle process runs an orchestration that another process starts, its cost, and the statements afterwards:
+//! for the peers, and for the three designs of waking in our own provider.
 //!
 //! Competing (ours): one wake-up, one poll for all waiters of a process. Polling after every wake-up: the same, and
 //! then ten polls a second for a minute. Broadcast: one wake-up, one poll by every waiter.
@@ -20,6 +20,7 @@ use crate::report::{Goal, Report};
 /// The name of this workload.
 pub(super) const NAME: &str = "wake across processes";
 const WORKER: Workload = Workload::WakeWorker(WakeWorker { dispatchers: Dispatchers::same(4) });
+
 /// Measures all contenders in turns.
 pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
     // No event for at least this long before each start: all processes wait again.
@@ -47,7 +48,7 @@ pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
 /// The functions that poll for turns and activities. All contenders call it by the names of duroxide's contract.
 const POLLS: [&str; 2] = ["fetch_orchestration_item", "fetch_work_item"];
 
-/// A worker and a client, each a process, on one schema.
+/// A worker process and a client process on one schema.
 async fn play(arena: &Arena<'_>, contender: Contender, workload: &Workload, afterwards: Duration) -> Result<Line> {
     let schema = arena.server.new_schema()?;
     let mut worker = start(arena, contender, &schema, &WORKER).await?;

@@ -21,11 +21,11 @@ pub struct Chain {
     pub dispatchers: Dispatchers,
 }
 
-/// What the steps took.
+/// How long the steps took.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ChainOutcome {
-    /// From one activity to the next, on average, by the clock of the activities: what the waiting client does late is
-    /// not in it.
+    /// From one activity to the next, on average, by timestamps of the activities: the pauses of the polling client
+    /// are not included.
     pub ms_per_step: f64,
     /// From the start of the orchestration until its completion was seen.
     pub total_ms: f64,
@@ -41,7 +41,7 @@ impl Chain {
         let total_ms = began.elapsed().as_secs_f64() * 1_000.0;
         let timestamps = stage.timestamps.take(&instance);
         let (Some(first), Some(last)) = (timestamps.first(), timestamps.last()) else {
-            return Err("no step of the chain was seen: another runtime took it".into());
+            return Err("no step of the chain ran in this process: another runtime claimed it".into());
         };
         Ok(ChainOutcome { ms_per_step: millis_between(*first, *last) / gaps as f64, total_ms })
     }

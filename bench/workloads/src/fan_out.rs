@@ -29,7 +29,7 @@ pub struct FanOut {
     pub orchestrations: usize,
     /// Activities of each.
     pub activities: usize,
-    /// Started and not yet seen to complete.
+    /// How many are in progress at a time: started, and not yet seen to complete.
     pub concurrent: usize,
     /// Of the runtime.
     pub dispatchers: Dispatchers,
@@ -41,14 +41,14 @@ pub struct FanOut {
     pub waits: Waits,
 }
 
-/// How fast they went.
+/// Their rate and their latencies.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FanOutOutcome {
     /// Orchestrations that completed.
     pub completed: usize,
     /// Those that did not.
     pub failures: usize,
-    /// Why the first of those did not.
+    /// The error of the first of those.
     pub first_failure: Option<String>,
     /// From the first start until the last completion was seen.
     pub seconds: f64,

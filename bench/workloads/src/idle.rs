@@ -1,4 +1,4 @@
-//! A runtime that has nothing to do. What it asks the database meanwhile is counted from outside.
+//! An idle runtime. The parent process counts the statements that it sends.
 
 use std::time::{Duration, Instant};
 
@@ -8,18 +8,18 @@ use tokio::time::sleep;
 use crate::millis;
 use crate::stage::Dispatchers;
 
-/// Nothing, for a while.
+/// A period without work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Idle {
-    /// How long.
+    /// Its length.
     #[serde(rename = "period_ms", with = "millis")]
     pub period: Duration,
     /// Of the runtime.
     pub dispatchers: Dispatchers,
 }
 
-/// How long it really was.
+/// The measured length of the period.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct IdleOutcome {
     /// In seconds.

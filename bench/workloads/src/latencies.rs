@@ -1,23 +1,23 @@
-//! Many measurements of one thing.
+//! Samples of one latency, with two percentiles.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Measurements of one kind in milliseconds: each, and what is read first.
+/// Samples of one kind in milliseconds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latencies {
-    /// What half of them do not exceed; `None` if there are none.
+    /// The median; `None` without samples.
     pub p50_ms: Option<f64>,
-    /// What 99 of a hundred do not exceed; `None` if there are none.
+    /// The 99th percentile; `None` without samples.
     pub p99_ms: Option<f64>,
-    /// All of them, in the order in which they were taken: percentiles over several rounds need them.
+    /// All samples in the order in which they were taken: percentiles over several rounds need them.
     pub samples_ms: Vec<f64>,
 }
 
 impl FromIterator<f64> for Latencies {
     fn from_iter<T: IntoIterator<Item = f64>>(samples_ms: T) -> Latencies {
-        // Whole microseconds: what is finer is noise, and makes long lines.
+        // Whole microseconds: more digits are noise, and make long lines.
         let samples_ms: Vec<f64> = samples_ms.into_iter().map(|ms| (ms * 1_000.0).round() / 1_000.0).collect();
         Latencies { p50_ms: quantile(&samples_ms, 0.5), p99_ms: quantile(&samples_ms, 0.99), samples_ms }
     }
@@ -41,7 +41,7 @@ fn quantile(samples: &[f64], q: f64) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// Percentiles are values that occurred; of nothing there are none, and JSON says so instead of failing.
+    /// Percentiles are values that occurred. Without samples they are null in JSON, and reading that does not fail.
     #[test]
     fn quantiles_are_values_that_occurred() {
         let hundred: Latencies = (1..=100).rev().map(Duration::from_millis).collect();

@@ -3,9 +3,9 @@
 //! The speed of a provider shows only under duroxide's runtime. A comparison is useful only if everything but the
 //! provider is the same, so the workloads, their runtime options and their clocks are defined here once, and the caller
 //! provides a provider. Peers that cannot be linked into one program with ours run as programs of their own; [`play`]
-//! is how such a program is commanded to begin and to end.
+//! has the commands by which such a program begins and ends.
 //!
-//! A workload is data ([`Workload`]), and so is what came out ([`Outcome`]): both travel as JSON.
+//! Workloads ([`Workload`]) and their results ([`Outcome`]) are data, sent as JSON.
 
 mod chain;
 mod fan_out;
@@ -36,9 +36,9 @@ pub use system::{System, Wait};
 pub use timer::{Timer, TimerOutcome};
 pub use wake::{WakeClient, WakeOutcome, WakeWorker};
 
-/// Anything that ends a round.
+/// An error that ends a round.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
-/// What can end a round.
+/// A result whose error ends the round.
 pub type Result<T> = std::result::Result<T, Failure>;
 
 /// What is measured.
@@ -51,17 +51,17 @@ pub enum Workload {
     Stress(Stress),
     /// One orchestration of many activities, one after the other.
     Chain(Chain),
-    /// Nothing at all.
+    /// A period without work.
     Idle(Idle),
-    /// The process that is idle until another one starts an orchestration.
+    /// The process whose runtime is idle until another process starts an orchestration.
     WakeWorker(WakeWorker),
-    /// The process that starts one now and then.
+    /// The process that starts orchestrations with pauses.
     WakeClient(WakeClient),
     /// Orchestrations that sleep.
     Timer(Timer),
 }
 
-/// What came out of a [`Workload`], under the same name.
+/// The result of the [`Workload`] of the same name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
@@ -87,8 +87,8 @@ mod tests {
 
     use super::*;
 
-    /// The parent process writes the workload as JSON and reads the outcome: the form is fixed, and what is not
-    /// understood is refused, not ignored. Compared as text, there and back.
+    /// The parent process writes the workload as JSON and reads the outcome: the form is fixed, and unknown
+    /// fields and values are errors. Compared as text, in both directions.
     #[test]
     fn workloads_and_outcomes_have_a_fixed_form() {
         let fan_out = FanOut { activity_delay: Duration::from_millis(10), ..FanOut::new(500, Dispatchers::same(4)) };

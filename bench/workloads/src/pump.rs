@@ -1,4 +1,4 @@
-//! A number of jobs, so many of them at a time.
+//! Many jobs, a limited number of them at a time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 
 use crate::Result;
 
-/// Does `job` for each number below `count`, `concurrent` of them at a time; their results, in the order of their ends.
+/// Runs `job` for each number below `count`, `concurrent` of them at a time. Returns their results, grouped by task.
 pub(crate) async fn pump<T, F>(
     count: usize,
     concurrent: usize,
@@ -18,10 +18,10 @@ where
     F: Future<Output = Result<T>> + Send,
 {
     let next = Arc::new(AtomicUsize::new(0));
-    let mut partitions = JoinSet::new();
+    let mut tasks = JoinSet::new();
     for _ in 0..concurrent.min(count) {
         let (next, job) = (Arc::clone(&next), job.clone());
-        partitions.spawn(async move {
+        tasks.spawn(async move {
             let mut done = Vec::new();
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
@@ -32,10 +32,10 @@ where
             }
         });
     }
-    partitions.join_all().await.into_iter().flatten().collect()
+    tasks.join_all().await.into_iter().flatten().collect()
 }
 
-/// Parts successes from failures: of the latter their number and the first one's words.
+/// Separates successes from failures: the successes, the number of failures, and the message of the first.
 pub(crate) fn sorted<T>(done: Vec<Result<T>>) -> (Vec<T>, usize, Option<String>) {
     let (mut good, mut failures, mut first) = (Vec::new(), 0, None);
     for one in done {
@@ -50,9 +50,9 @@ pub(crate) fn sorted<T>(done: Vec<Result<T>>) -> (Vec<T>, usize, Option<String>)
     (good, failures, first)
 }
 
-/// Numbers from 0 to 1 that are spread evenly however many of them are taken, and never in step with a period.
+/// Numbers from 0 to 1 that are spread evenly however many of them are taken, without a period.
 pub(crate) fn spread(number: usize) -> f64 {
-    /// The inverse of the golden ratio: its multiples keep out of each other's way.
+    /// The inverse of the golden ratio: the fractions of its multiples are evenly spread.
     const STRIDE: f64 = 0.618_033_988_749_894_8;
     (number as f64 * STRIDE).fract()
 }
@@ -61,11 +61,10 @@ pub(crate) fn spread(number: usize) -> f64 {
 mod tests {
     use super::*;
 
-    /// Every number gets its turn once, never more of them at a time than asked for, and failures are counted
-    /// separately.
+    /// Every job runs once, at most `concurrent` run at a time, and failures are counted separately.
     /// The jobs count themselves while they run.
     #[tokio::test]
-    async fn every_job_is_done_once_and_no_more_at_a_time_than_asked_for() {
+    async fn every_job_runs_once_and_few_at_a_time() {
         let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let (counting, peak) = (Arc::clone(&now), Arc::clone(&most));
         let job = move |number: usize| {
@@ -84,7 +83,7 @@ mod tests {
         assert_eq!(most.load(Ordering::SeqCst), 3);
     }
 
-    /// Of any ten numbers in a row one lies in every fifth of the range.
+    /// Of ten consecutive numbers at least one lies in each fifth of the range.
     #[test]
     fn spread_leaves_no_gap() {
         for from in 0..100 {

@@ -1,14 +1,14 @@
 //! One workload on one provider, from set-up to tear-down.
 //!
-//! The parent process counts statements and WAL, around the measured part only. So a round stops twice: when it is
-//! ready, and when it has measured; a program that plays one reports that, and continues on command.
+//! The parent process counts statements, WAL and processor time of the measured part only. So a round stops twice, when
+//! it is ready and when it has measured; a program that plays one reports that, and continues on command.
 
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
 use crate::stage::Stage;
 use crate::{Chain, FanOut, Idle, Outcome, Result, Stress, System, Timer, WakeWorker, Workload};
 
-/// What a program that plays a round says when it is ready.
+/// The line that a program prints when its round is ready.
 pub const READY: &str = r#"{"ready":true}"#;
 
 /// A workload that is ready to be measured.
@@ -32,7 +32,7 @@ impl Round {
             | Workload::Timer(Timer { dispatchers, .. }) => Some(*dispatchers),
             Workload::WakeClient(_) => None,
         };
-        // Where the load is high, all connections that it takes.
+        // Under high load: as many as are in progress later, so that all connections are open.
         let warm_up = match &workload {
             Workload::FanOut(FanOut { concurrent, .. }) | Workload::Stress(Stress { concurrent, .. }) => *concurrent,
             _ => 1,
@@ -43,7 +43,7 @@ impl Round {
         };
         stage.warm_up(warm_up).await?;
         if matches!(workload, Workload::Stress(_)) {
-            // It brings a runtime of its own.
+            // It starts a runtime of its own.
             stage.end().await;
             stage = Stage::without_runtime(system);
         }
@@ -68,37 +68,37 @@ impl Round {
         })
     }
 
-    /// Ends the runtime. What is in the schema stays.
+    /// Ends the runtime. The schema keeps its content.
     pub async fn end(self) {
         self.stage.end().await;
     }
 }
 
-/// Plays a round as a program that another one commands: says [`READY`] when it is, measures after the next line of
-/// `orders`, says the [`Outcome`] as one line of JSON, and ends the runtime after one line more.
+/// Plays a round as a program with a parent process: prints [`READY`], measures after the next line of `commands`,
+/// prints the [`Outcome`] as one line of JSON, and ends the runtime after one more line.
 ///
 /// # Errors
-/// Nothing could be measured, or the orders ended before it.
+/// Nothing could be measured, or the commands ended before that.
 pub async fn play(
     workload: Workload,
     system: System,
-    mut orders: impl AsyncBufRead + Unpin,
-    mut says: impl AsyncWrite + Unpin,
+    mut commands: impl AsyncBufRead + Unpin,
+    mut output: impl AsyncWrite + Unpin,
 ) -> Result<()> {
     let round = Round::prepare(workload, system).await?;
-    say(&mut says, READY).await?;
-    let read = orders.read_line(&mut String::new()).await?;
+    print(&mut output, READY).await?;
+    let read = commands.read_line(&mut String::new()).await?;
     let outcome = if read == 0 { Err("the parent process has ended".into()) } else { round.measure().await };
     if let Ok(outcome) = &outcome {
-        say(&mut says, &serde_json::to_string(outcome)?).await?;
-        // A line, or the end of all orders: both are its end.
-        orders.read_line(&mut String::new()).await?;
+        print(&mut output, &serde_json::to_string(outcome)?).await?;
+        // Either a line or the end of the input ends the round.
+        commands.read_line(&mut String::new()).await?;
     }
     round.end().await;
     outcome.map(drop)
 }
 
-async fn say(to: &mut (impl AsyncWrite + Unpin), line: &str) -> Result<()> {
+async fn print(to: &mut (impl AsyncWrite + Unpin), line: &str) -> Result<()> {
     to.write_all(format!("{line}\n").as_bytes()).await?;
     Ok(to.flush().await?)
 }

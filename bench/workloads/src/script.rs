@@ -1,7 +1,6 @@
 //! The orchestrations and activities of every workload, as users would write them.
 //!
-//! All are known to every runtime, whichever workload it serves, so that no workload has a lighter runtime than
-//! another.
+//! Every runtime registers all of them, so that all workloads have the same runtime.
 
 use std::time::{Duration, SystemTime};
 
@@ -14,11 +13,11 @@ use crate::timestamps::{Timestamps, nanos};
 
 /// Some activities at once, and a signal before it returns. Input: how many, and the milliseconds each takes.
 pub(crate) const FAN_OUT: &str = "FanOut";
-/// Activities one after the other, each noting when it ran. Input: how many.
+/// Activities one after the other, each with a timestamp. Input: how many.
 pub(crate) const CHAIN: &str = "Chain";
-/// A sleep, noting when it ended. Input: its milliseconds.
+/// A sleep, with a timestamp of its end. Input: its milliseconds.
 pub(crate) const SLEEP: &str = "Sleep";
-/// One activity. Output: when the orchestration and when its activity began, in nanoseconds of the wall's clock.
+/// One activity. Output: when the orchestration and when its activity began, in nanoseconds since the epoch.
 pub(crate) const ONE: &str = "One";
 
 const WORK: &str = "Work";
@@ -30,7 +29,7 @@ pub(crate) fn activities(timestamps: &Timestamps) -> ActivityRegistry {
     ActivityRegistry::builder()
         .register(WORK, |_: ActivityContext, input: String| async move {
             let delay = Duration::from_millis(number(&input)?);
-            // A sleep of nothing still ends with the next tick of the timer, a millisecond later.
+            // A sleep of zero ends only at the next tick of the timer, a millisecond later.
             if !delay.is_zero() {
                 sleep(delay).await;
             }
@@ -42,7 +41,7 @@ pub(crate) fn activities(timestamps: &Timestamps) -> ActivityRegistry {
         })
         .register(REPORT, move |activity: ActivityContext, _: String| {
             let now = SystemTime::now();
-            // A repeated activity finds the note gone: then all that is known is that the turn was not later.
+            // A repeated activity finds no timestamp, because the first one took it: the turn was not later than now.
             let turn = of_reports.take(activity.instance_id()).first().copied();
             async move { Ok(format!("{} {}", nanos(turn.unwrap_or(now)), nanos(now))) }
         })

@@ -12,10 +12,10 @@ use crate::signals::Signals;
 use crate::timestamps::{Timestamps, nanos};
 use crate::{Result, System, script};
 
-/// The longest an orchestration may take before it counts as lost: the patience of duroxide's own stress test.
+/// The longest that an orchestration may take before it counts as lost: the timeout of duroxide's own stress test.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How many tasks of a runtime look for work.
+/// The number of tasks of a runtime that claim work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Dispatchers {
@@ -32,14 +32,14 @@ impl Dispatchers {
     }
 }
 
-/// Where a workload is performed.
+/// The provider and the runtime of a workload.
 #[derive(Clone)]
 pub(crate) struct Stage {
     pub(crate) system: System,
     pub(crate) timestamps: Timestamps,
     signals: Signals,
     runtime: Option<Arc<Runtime>>,
-    /// Part of every instance's name: one that exists already would seem to complete at once.
+    /// Part of every instance's name: an instance that exists already would complete at once.
     run: Arc<str>,
 }
 

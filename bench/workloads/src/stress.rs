@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::stage::{Dispatchers, PATIENCE};
 use crate::{Result, System, millis};
 
-/// Orchestrations that fan out, as many as come through in a time.
+/// Orchestrations that fan out, started for a fixed time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stress {
@@ -35,15 +35,15 @@ pub struct StressOutcome {
     pub launched: usize,
     /// Those that completed.
     pub completed: usize,
-    /// Those that failed, for whatever reason.
+    /// Those that failed, for any reason.
     pub failed: usize,
-    /// Those of them that failed for a reason of the provider.
+    /// Those of them that failed because of the provider.
     pub failed_infrastructure: usize,
-    /// From the first start until none runs any more, which is checked every 100 ms.
+    /// From the first start until none is running, which is checked every 100 ms.
     pub seconds: f64,
     /// Completed orchestrations per second.
     pub per_second: f64,
-    /// What the test calls the average latency: its time, divided by the orchestrations completed.
+    /// The test's average latency: its time divided by the completed orchestrations.
     pub average_latency_ms: f64,
 }
 

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use crate::Result;
 use crate::signals::{Expected, read_until_ended};
 
-/// A way to wait for the end of an instance that a provider has of its own.
+/// A provider's own way to wait for the end of an instance.
 pub type Wait = Arc<dyn Fn(String) -> Waiting + Send + Sync>;
 type Waiting = Pin<Box<dyn Future<Output = Result<OrchestrationStatus>> + Send>>;
 
@@ -31,12 +31,12 @@ impl fmt::Debug for System {
 }
 
 impl System {
-    /// A provider whose users wait by duroxide's client, which asks again and again.
+    /// A provider whose users wait by duroxide's client, which polls.
     pub fn new(provider: Arc<dyn Provider>) -> System {
         System { client: Arc::new(Client::new(Arc::clone(&provider))), provider, wait: None }
     }
 
-    /// The same with another way to wait, such as one that is woken.
+    /// The same with the provider's own way to wait.
     pub fn waiting_by(self, wait: Wait) -> System {
         System { wait: Some(wait), ..self }
     }
@@ -45,7 +45,7 @@ impl System {
         &self.provider
     }
 
-    /// Starts an orchestration, waits for its end and answers its output; anything but its success is an error.
+    /// Starts an orchestration, waits for its end and returns its output; anything but its success is an error.
     pub(crate) async fn complete(
         &self,
         instance: &str,

@@ -11,7 +11,7 @@ use crate::stage::{Dispatchers, Stage};
 use crate::timestamps::millis_between;
 use crate::{Result, script};
 
-/// The shortest and the longest sleep: long enough to be stored and found again, short enough to take many.
+/// The shortest and the longest sleep: long enough to be stored and read again, short enough for many samples.
 const SHORTEST_MS: f64 = 100.0;
 const LONGEST_MS: f64 = 1_000.0;
 
@@ -21,7 +21,7 @@ const LONGEST_MS: f64 = 1_000.0;
 pub struct Timer {
     /// How many in all.
     pub timers: usize,
-    /// How many at a time. Few: lateness is asked for, not throughput.
+    /// How many at a time. Few, because lateness is measured and not throughput.
     pub concurrent: usize,
     /// Of the runtime.
     pub dispatchers: Dispatchers,
@@ -30,12 +30,12 @@ pub struct Timer {
 /// How late they were.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TimerOutcome {
-    /// From the time at which a timer was due, as its history has it, until the orchestration went on. The due time has
-    /// whole milliseconds, so that this is up to one too high. Negative: fired early, which nothing allows.
+    /// From the time at which a timer was due, according to its history, until the orchestration continued. The due
+    /// time has whole milliseconds, so this is up to one too high. Negative: fired early, an error of the provider.
     pub lateness: Latencies,
     /// Orchestrations that did not complete.
     pub failures: usize,
-    /// Why the first of those did not.
+    /// The error of the first of those.
     pub first_failure: Option<String>,
 }
 
@@ -63,8 +63,8 @@ async fn lateness(stage: &Stage, instance: &str) -> Result<f64> {
         EventKind::TimerCreated { fire_at_ms } => Some(SystemTime::UNIX_EPOCH + Duration::from_millis(fire_at_ms)),
         _ => None,
     });
-    // The first: a turn that has to be repeated notes a second one.
+    // The first one: a repeated turn adds a second.
     let fired = stage.timestamps.take(instance).first().copied();
-    let (due, fired) = due.zip(fired).ok_or("a timer left no trace")?;
+    let (due, fired) = due.zip(fired).ok_or("a timer has no due time or no timestamp")?;
     Ok(millis_between(due, fired))
 }

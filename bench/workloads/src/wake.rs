@@ -1,7 +1,7 @@
-//! How soon an idle process works on what another one starts.
+//! How soon an idle process runs an orchestration that another process starts.
 //!
-//! Two processes play it: a worker, whose runtime is idle, and a client, which starts an orchestration of one activity
-//! now and then. Both run on one machine and read one clock; the activity reports when things happened in the worker.
+//! It has two processes: a worker, whose runtime is idle, and a client, which starts an orchestration of one activity
+//! at a time, with pauses. Both use the clock of one machine; the activity returns the timestamps of the worker.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -14,10 +14,10 @@ use crate::stage::{Dispatchers, Stage};
 use crate::timestamps::millis_between;
 use crate::{Result, millis, script};
 
-/// Pauses differ by up to this much, so that starts are not in step with providers that poll: they do so every 100 ms.
+/// Pauses differ by up to this much, so that starts are not in phase with providers that poll every 100 ms.
 const JITTER: Duration = Duration::from_millis(100);
 
-/// The process whose runtime waits.
+/// The process with the idle runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WakeWorker {
@@ -31,7 +31,7 @@ pub struct WakeWorker {
 pub struct WakeClient {
     /// How many orchestrations.
     pub samples: usize,
-    /// Before each of them nothing happens for this long, and up to 100 ms more.
+    /// The pause before each of them, and up to 100 ms more.
     #[serde(rename = "pause_ms", with = "millis")]
     pub pause: Duration,
 }
@@ -47,7 +47,7 @@ pub struct WakeOutcome {
     pub to_completion: Latencies,
     /// Orchestrations that did not complete.
     pub failures: usize,
-    /// Why the first of those did not.
+    /// The error of the first of those.
     pub first_failure: Option<String>,
 }
 
@@ -79,7 +79,7 @@ async fn sample(stage: &Stage, number: usize) -> Result<Sample> {
     let (started, began) = (SystemTime::now(), Instant::now());
     let report = stage.complete("wake", number, script::ONE, "").await?;
     let completion = began.elapsed();
-    let (turn, activity) = report.split_once(' ').ok_or("the worker talks nonsense")?;
+    let (turn, activity) = report.split_once(' ').ok_or("the output of the worker is not two timestamps")?;
     let since = |nanos: &str| -> Result<f64> {
         Ok(millis_between(started, SystemTime::UNIX_EPOCH + Duration::from_nanos(nanos.parse()?)))
     };

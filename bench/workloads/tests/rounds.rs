@@ -1,4 +1,4 @@
-//! Every workload on the model in memory, which is right and fast: what fails here is the workload's fault.
+//! Every workload on the model in memory, which is correct and fast: a failure here is one of the workload.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -42,8 +42,8 @@ async fn fan_out_counts_what_completed() {
     assert!(outcome.per_second > 0.0 && outcome.latencies.p50_ms <= outcome.latencies.p99_ms);
 }
 
-/// A provider's own way to wait is used for every orchestration, and what it says counts: here that all but the
-/// warm-up failed, although they complete.
+/// A provider's own way to wait is used for every orchestration, and its result counts: here an error for all but the
+/// warm-up, although they complete.
 #[tokio::test]
 async fn a_way_to_wait_decides_what_completed() {
     let (provider, waits) = (provider(), Arc::new(AtomicUsize::new(0)));
@@ -106,7 +106,7 @@ async fn a_chain_is_timed_by_its_activities() {
     assert!(outcome.ms_per_step > 0.0 && outcome.ms_per_step * 10.0 <= outcome.total_ms, "{outcome:?}");
 }
 
-/// A chain without a gap between two steps has no time per step: that is an error, not a number.
+/// A chain of one step has no time between two steps: an error, not a number.
 #[tokio::test]
 async fn a_chain_of_one_step_is_refused() {
     let workload = Workload::Chain(Chain { steps: 1, dispatchers: TWO });
@@ -115,7 +115,7 @@ async fn a_chain_of_one_step_is_refused() {
     round.end().await;
 }
 
-/// No timer fires before it is due, whatever the order in which they become so.
+/// No timer fires before it is due, in whichever order they are due.
 #[tokio::test]
 async fn timers_are_timed_from_when_they_were_due() {
     let workload = Workload::Timer(Timer { timers: 6, concurrent: 3, dispatchers: TWO });
@@ -126,7 +126,7 @@ async fn timers_are_timed_from_when_they_were_due() {
     assert!(outcome.lateness.samples_ms.iter().all(|late| *late >= 0.0), "{outcome:?}");
 }
 
-/// An idle period is as long as asked for.
+/// An idle period has at least the length that is set.
 #[tokio::test]
 async fn idle_lasts_its_period() {
     let workload = Workload::Idle(Idle { period: Duration::from_millis(20), dispatchers: TWO });
@@ -134,7 +134,7 @@ async fn idle_lasts_its_period() {
     assert!(outcome.seconds >= 0.02);
 }
 
-/// What a client starts a worker does, and the timestamps of each sample are in order.
+/// The worker runs what the client starts, and the timestamps of each sample are in order.
 /// Both roles share a provider here instead of a database.
 #[tokio::test]
 async fn a_worker_wakes_for_its_client() {
@@ -156,10 +156,10 @@ async fn a_worker_wakes_for_its_client() {
     }
 }
 
-/// A program that plays a round measures nothing before a command, and says what came out in one line.
-/// Between the two lines the provider knows the warm-up only.
+/// A program that plays a round measures nothing before a command, and prints the outcome as one line.
+/// Between the two commands the provider has the warm-up only.
 #[tokio::test]
-async fn a_played_round_waits_for_its_orders() {
+async fn a_played_round_waits_for_its_commands() {
     let provider = provider();
     let ((mut orders, heard), (said, says)) = (duplex(PIPE_BYTES), duplex(PIPE_BYTES));
     let workload = Workload::Chain(Chain { steps: 2, dispatchers: TWO });
