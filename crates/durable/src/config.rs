@@ -106,6 +106,9 @@ pub struct Options {
     pub migrations: Migrations,
     /// The size of the history cache in bytes; `None` means 64 MiB, zero disables it.
     pub history_cache_bytes: Option<usize>,
+    /// How many acks may return before their commit, so that the runtime's slots go on while it is flushed; `None` means
+    /// 64, zero means that every ack waits for its commit.
+    pub pipelined_acks: Option<usize>,
     /// How long instances are kept after they completed or failed; `None` means forever. An instance is deleted with all
     /// its descendants; an instance with a parent is deleted with the parent.
     pub retention: Option<Duration>,
@@ -140,6 +143,12 @@ impl Options {
     /// Sets the size of the history cache in bytes; `None` is the default, zero disables it.
     pub fn history_cache_bytes(mut self, bytes: impl Into<Option<usize>>) -> Options {
         self.history_cache_bytes = bytes.into();
+        self
+    }
+
+    /// Sets how many acks may return before their commit; `None` is the default, zero turns pipelining off.
+    pub fn pipelined_acks(mut self, acks: impl Into<Option<usize>>) -> Options {
+        self.pipelined_acks = acks.into();
         self
     }
 

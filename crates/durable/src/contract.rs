@@ -65,7 +65,6 @@ impl Provider for PostgresProvider {
         metadata: ExecutionMetadata,
         cancelled_activities: Vec<ScheduledActivityIdentifier>,
     ) -> Result<(), ProviderError> {
-        let since = Instant::now();
         let changes = TurnChanges {
             execution: execution_id,
             events: history_delta,
@@ -74,9 +73,7 @@ impl Provider for PostgresProvider {
             metadata,
             cancelled: cancelled_activities,
         };
-        let acked = self.ack_turn(lock_token, changes).await;
-        Operation::AckOrch.record(since, &acked);
-        acked.map_err(|failure| failure.error)
+        self.ack_turn(lock_token, changes).await.map_err(|failure| failure.error)
     }
 
     #[tracing::instrument(level = "debug", skip_all, fields(instance_id = turn_instance(lock_token)))]
@@ -91,6 +88,9 @@ impl Provider for PostgresProvider {
 
     #[tracing::instrument(level = "debug", skip_all, fields(instance_id = instance))]
     async fn read(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
+        if let Some(history) = self.history_of_claimed(instance) {
+            return Ok(history);
+        }
         self.read_latest("read", instance).await
     }
 
@@ -135,10 +135,7 @@ impl Provider for PostgresProvider {
 
     #[tracing::instrument(level = "debug", skip_all, fields(instance_id = activity_instance(token)))]
     async fn ack_work_item(&self, token: &str, completion: Option<WorkItem>) -> Result<(), ProviderError> {
-        let since = Instant::now();
-        let acked = self.ack_activity(token, completion.as_ref()).await;
-        Operation::AckWorker.record(since, &acked);
-        acked.map_err(|failure| failure.error)
+        self.ack_activity(token, completion.as_ref()).await.map_err(|failure| failure.error)
     }
 
     #[tracing::instrument(level = "debug", skip_all, fields(instance_id = activity_instance(token)))]

@@ -23,6 +23,7 @@ metrics! {
     ENQUEUE = "provider.enqueue_orchestrator_duration_ms", "histogram", "duration of sending a message to an instance";
     ERRORS = "provider.infrastructure_errors", "counter", "failures, by operation (fetch, ack_orch, ack_worker, enqueue) and error_type (transaction_failed, lock_timeout, serialization_error, unknown)";
     RETRIES = "provider.ack_orchestration_retries", "counter", "acks of a turn that were sent again after a failed attempt";
+    LOST = "provider.pipelined_acks_failed", "counter", "pipelined acks that failed, by operation (ack_orch, ack_worker): the work is repeated, unless it was cancelled";
 }
 
 /// An operation that is measured.
@@ -53,6 +54,22 @@ impl Operation {
             Operation::AckWorker => "ack_worker",
             Operation::Enqueue => "enqueue",
         }
+    }
+
+    /// The method of duroxide's `Provider`.
+    pub(crate) fn method(self) -> &'static str {
+        match self {
+            Operation::Fetch => "fetch_orchestration_item",
+            Operation::AckOrch => "ack_orchestration_item",
+            Operation::Dequeue => "fetch_work_item",
+            Operation::AckWorker => "ack_work_item",
+            Operation::Enqueue => "enqueue_for_orchestrator",
+        }
+    }
+
+    /// A permanent error that the database has not caused.
+    pub(crate) fn reject(self, why: &str) -> Failure {
+        Failure::own(ProviderError::permanent(self.method(), why))
     }
 
     /// Records the duration, and the error if the database caused it.
@@ -106,6 +123,13 @@ fn error_type(error: &reveille_pg::Error) -> &'static str {
         | reveille_pg::Error::Interrupted { .. } => "transaction_failed",
         _ => "unknown",
     }
+}
+
+/// Counts and logs a pipelined ack that failed.
+pub(crate) fn lost_ack(operation: Operation, instance: &str, failure: &Failure) {
+    ::metrics::counter!(LOST, "operation" => operation.label()).increment(1);
+    let (operation, error) = (operation.method(), &failure.error.message);
+    tracing::warn!(operation, instance_id = instance, %error, "a pipelined ack failed; its work will be repeated");
 }
 
 /// Counts acks that were sent again.

@@ -16,8 +16,8 @@ use crate::claim::{ActivityClaim, Blocked, Leases, Sessions, TurnClaim};
 use crate::config::{HISTORY_CACHE_BYTES, LongPollConfig, Migrations, Options};
 use crate::error::{Error, Result};
 use crate::queries::Queries;
-use crate::read::{HistoryCache, ReadInstances, Watch};
-use crate::write::{Abandon, Commit, EnqueueActivities};
+use crate::read::{ClaimedActivities, HistoryCache, ReadInstances, Watch};
+use crate::write::{Abandon, Commit, EnqueueActivities, PIPELINED_ACKS, Pipeline};
 
 /// The schema if none is given.
 const DEFAULT_SCHEMA: &str = "public";
@@ -56,11 +56,13 @@ pub(crate) struct Inner {
     pub(crate) activities: Consumer<ActivityClaim>,
     pub(crate) watch: Consumer<Watch>,
     pub(crate) commits: Writer<Commit>,
+    pub(crate) pipeline: Arc<Pipeline>,
     pub(crate) enqueued_activities: Writer<EnqueueActivities>,
     pub(crate) turn_abandons: Writer<Abandon>,
     pub(crate) activity_abandons: Writer<Abandon>,
     pub(crate) instance_reads: Writer<ReadInstances>,
     pub(crate) histories: Arc<HistoryCache>,
+    pub(crate) claimed_activities: ClaimedActivities,
     pub(crate) leases: Arc<Leases>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) queries: Queries,
@@ -188,6 +190,7 @@ impl PostgresProvider {
             wake: wake.clone(),
             channels: channels.clone(),
             blocked,
+            histories: histories.clone(),
             leases: leases.clone(),
             bounds: turn_bounds.clone(),
             sql: Commit::statement(&schema),
@@ -200,6 +203,8 @@ impl PostgresProvider {
                 activities: wake.consumer("activities", activities),
                 watch: wake.consumer("instances", Watch::new(&schema, instances)),
                 commits: wake.writer("commit", commit, writing()),
+                pipeline: Arc::new(Pipeline::new(options.pipelined_acks.unwrap_or(PIPELINED_ACKS))),
+                claimed_activities: ClaimedActivities::default(),
                 enqueued_activities: wake.writer(
                     "enqueue_for_worker",
                     EnqueueActivities::new(&schema, workers.clone()),
@@ -268,9 +273,11 @@ impl PostgresProvider {
         self.inner.wake.health()
     }
 
-    /// Returns when every notification for other processes has been sent. Call it before a process exits that has just
-    /// started orchestrations; otherwise other processes may notice them a second later.
+    /// Returns when every ack that has begun is committed or has failed, and every notification for other processes has
+    /// been sent. Call it before a process exits, after the shutdown of its runtime; otherwise the last turns and activities
+    /// may be repeated, and other processes may notice new work a second later.
     pub async fn flush(&self) {
+        self.inner.pipeline.all_ended().await;
         self.inner.wake.flush().await;
     }
 }

@@ -59,11 +59,23 @@ queries! {
 }
 
 impl PostgresProvider {
-    /// Sends a query, or a change that may be repeated with the same effect and answer.
+    /// Sends a query, or a change that may be repeated with the same effect and answer, after the acks of this process
+    /// that are under way.
     ///
     /// # Errors
     /// If the database is unavailable for longer, or rejects the statement.
     pub(crate) async fn rows<'q>(
+        &self,
+        operation: &'static str,
+        sql: &Sql,
+        bind: impl Fn(Bound<'q>) -> Bound<'q>,
+    ) -> Result<Vec<PgRow>, ProviderError> {
+        self.after_acks().await;
+        self.rows_at_once(operation, sql, bind).await
+    }
+
+    /// As [`rows`](Self::rows), without waiting for acks: for renewals, which must not be late.
+    pub(crate) async fn rows_at_once<'q>(
         &self,
         operation: &'static str,
         sql: &Sql,
@@ -93,6 +105,7 @@ impl PostgresProvider {
         sql: &Sql,
         bind: impl Fn(Bound<'q>) -> Bound<'q>,
     ) -> Result<Option<PgRow>, ProviderError> {
+        self.after_acks().await;
         let policy = Policy::default();
         let changed = retry(&policy, operation, |_| async {
             match self.send(bind(sqlx::query(sql))).await {
@@ -105,6 +118,13 @@ impl PostgresProvider {
         // Whatever the answer: it may have changed what cached answers count.
         self.inner.count_write();
         changed.map(|rows| rows.into_iter().next()).map_err(|error| crate::error::database(operation, &error))
+    }
+
+    /// Returns when the acks that are under way have ended.
+    async fn after_acks(&self) {
+        if let Some(acks) = self.inner.pipeline.under_way() {
+            self.inner.pipeline.ended(acks).await;
+        }
     }
 
     async fn send(&self, query: Bound<'_>) -> reveille_pg::Result<Vec<PgRow>> {

@@ -48,6 +48,8 @@ impl PostgresProvider {
         if ids.is_empty() {
             return Ok(DeleteInstanceResult::default());
         }
+        // Acks of deleted turns and activities must be rejected.
+        self.inner.leases.cancelled(|_| true);
         let deleted = self
             .change(OPERATION, &self.inner.queries.delete_instances, |query| query.bind(ids.clone()).bind(force))
             .await;

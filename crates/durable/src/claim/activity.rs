@@ -14,7 +14,7 @@ use sqlx::{PgConnection, Row};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::lease::Leases;
+use super::lease::{LeasedItem, Leases};
 use super::session::Sessions;
 use super::turn::poll_result;
 use crate::text::{escape, unescape};
@@ -60,6 +60,13 @@ pub(crate) struct Activity {
     pub(crate) item: Option<WorkItem>,
     pub(crate) token: ActivityToken,
     pub(crate) attempt: u32,
+}
+
+/// What an ack must know in order to be pipelined.
+fn leased_item(token: &ActivityToken, item: &WorkItem) -> Option<LeasedItem> {
+    let WorkItem::ActivityExecute { execution_id, id, .. } = item else { return None };
+    let instance = token.instance.clone();
+    Some(LeasedItem::Activity { instance, execution: *execution_id as i64, activity: *id as i64 })
 }
 
 /// The claim of activities.
@@ -134,16 +141,17 @@ impl Claim for ActivityClaim {
             let due_us: i64 = row.try_get("due_us")?;
             oldest = Some(oldest.map_or(due_us, |oldest: i64| oldest.min(due_us)));
             let token = ActivityToken { fence: row.try_get("lock_token")?, id: row.try_get("id")?, instance };
-            self.leases.granted(token.fence, key.lease, scan.since());
+            let attempt: i32 = row.try_get("attempt")?;
             let text: &str = row.try_get("work_item")?;
             let item: Option<WorkItem> = read_work_item(text, &unescape(token.instance.clone())).ok();
+            let leased = item.as_ref().filter(|_| attempt == 1).and_then(|item| leased_item(&token, item));
+            self.leases.granted(token.fence, key.lease, scan.since(), leased);
             if let Some(WorkItem::ActivityExecute { session_id: Some(_), .. }) = item
                 && let Some(Some(owner)) = owners.get(waiter as usize)
             {
                 self.sessions.claimed(owner);
             }
-            claimed
-                .push((waiter as usize, Activity { item, token, attempt: row.try_get::<i32, _>("attempt")? as u32 }));
+            claimed.push((waiter as usize, Activity { item, token, attempt: attempt as u32 }));
         }
         let sweep = self.bounds.end(key, scan, oldest, now_us, Instant::now());
         let mut result = poll_result(next_due_ms, sweep);

@@ -47,6 +47,9 @@ impl PostgresProvider {
                 self.fetch(OPERATION, &self.inner.activities, key.clone(), || session_owner(session), deadline).await?;
             let Some(activity) = claimed.and_then(|claimed| claimed.accept().pop()) else { return Ok(None) };
             if let Some(item) = activity.item {
+                if let WorkItem::ActivityExecute { instance, execution_id, .. } = &item {
+                    self.inner.claimed_activities.claimed(instance, *execution_id as i64);
+                }
                 return Ok(Some((item, activity.token, activity.attempt)));
             }
             // It can never be executed, so it is removed, and the queue behind it moves on.
@@ -68,13 +71,30 @@ impl PostgresProvider {
         Ok(None)
     }
 
-    /// Claims one item by the deadline. With long polling it waits for one; without, it polls once. Both retry while the
-    /// database is unavailable: an error would make the runtime back off for seconds.
+    /// Claims one item by the deadline. If there is none, but acks of this process were under way when the fetch began,
+    /// it polls once more after their commits.
     async fn fetch<C: Claim>(
         &self,
         operation: &'static str,
         consumer: &Consumer<C>,
         key: C::Key,
+        args: impl Fn() -> C::Args,
+        deadline: Instant,
+    ) -> Result<Option<Claimed<C>>, Failure> {
+        let acks = self.inner.pipeline.under_way();
+        let claimed = self.fetch_by(operation, consumer, &key, &args, deadline).await?;
+        let Some(acks) = acks.filter(|_| claimed.is_none()) else { return Ok(claimed) };
+        self.inner.pipeline.ended(acks).await;
+        self.fetch_by(operation, consumer, &key, &args, Instant::now()).await
+    }
+
+    /// With long polling it waits for an item; without, it polls once. Both retry while the database is unavailable: an
+    /// error would make the runtime back off for seconds.
+    async fn fetch_by<C: Claim>(
+        &self,
+        operation: &'static str,
+        consumer: &Consumer<C>,
+        key: &C::Key,
         args: impl Fn() -> C::Args,
         deadline: Instant,
     ) -> Result<Option<Claimed<C>>, Failure> {

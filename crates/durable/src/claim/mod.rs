@@ -9,6 +9,6 @@ mod turn;
 
 pub(crate) use activity::{ActivityClaim, ActivityKey};
 pub(crate) use blocked::Blocked;
-pub(crate) use lease::Leases;
+pub(crate) use lease::{LeasedItem, Leases};
 pub(crate) use session::Sessions;
 pub(crate) use turn::{TurnClaim, TurnKey, packed_version};

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::blocked::Blocked;
-use super::lease::Leases;
+use super::lease::{LeasedItem, Leases};
 use crate::read::{EventList, ExecutionKey, Head, HistoryCache};
 use crate::text::unescape;
 use crate::token::TurnToken;
@@ -205,6 +205,12 @@ impl Leased {
         }))
     }
 
+    /// What an ack must know in order to be pipelined. Only first attempts are: a turn whose ack the database has refused
+    /// is claimed again, and the next ack must tell the runtime, which then fails the orchestration.
+    fn item(&self) -> Option<LeasedItem> {
+        (self.attempt == 1).then_some(LeasedItem::Turn { execution: self.execution, last: self.last })
+    }
+
     fn into_turn(self, history: Result<EventList, String>, kv: HashMap<String, KvEntry>) -> Turn {
         let messages: Vec<WorkItem> = self.messages.iter().filter_map(|text| self.message(text)).collect();
         let (history, history_error) = match history {
@@ -274,7 +280,7 @@ impl Claim for TurnClaim {
         let key = &poll.key;
         let ClaimRows { leased, next_due_ms, now_us, scan } = self.claim(conn, poll).await?;
         for one in &leased {
-            self.leases.granted(one.token.fence, key.lease, scan.since());
+            self.leases.granted(one.token.fence, key.lease, scan.since(), one.item());
         }
         let oldest = leased.iter().map(|one| one.due_us).min();
         let sweep = self.bounds.end(key, scan, oldest, now_us, Instant::now());

@@ -1,5 +1,6 @@
 //! Reads: histories, custom status, keys and values, sizes.
 
+mod claimed;
 mod event_json;
 mod history;
 mod instances;
@@ -12,6 +13,7 @@ use duroxide::providers::ProviderError;
 use duroxide::{Event, EventKind, SystemStats};
 use sqlx::postgres::PgRow;
 
+pub(crate) use claimed::ClaimedActivities;
 pub(crate) use event_json::{ExecutionKey, write_events};
 pub(crate) use history::{EventList, Head, HistoryCache};
 pub(crate) use instances::{InstanceQuery, ReadInstances};
@@ -42,6 +44,7 @@ impl PostgresProvider {
     /// cached are transferred.
     pub(crate) async fn latest(&self, instance: &str, status_after: Option<i64>) -> Result<Latest> {
         let name = escape(instance);
+        self.inner.pipeline.ended_of(&name).await;
         let (cached_head, cached_events) = self.inner.histories.get_any(&name).unzip();
         let query = InstanceQuery { instance: name.clone().into_owned(), events: Some(cached_head), status_after };
         let state = self.inner.instance_reads.submit(query).await?;
@@ -138,8 +141,9 @@ impl PostgresProvider {
         last_seen: u64,
     ) -> Result<Option<(Option<String>, u64)>, ProviderError> {
         let last_seen = i64::try_from(last_seen).unwrap_or(i64::MAX);
-        let query =
-            InstanceQuery { instance: escape(instance).into_owned(), events: None, status_after: Some(last_seen) };
+        let name = escape(instance).into_owned();
+        self.inner.pipeline.ended_of(&name).await;
+        let query = InstanceQuery { instance: name, events: None, status_after: Some(last_seen) };
         let state = self.inner.instance_reads.submit(query).await;
         let state = state.map_err(|error| crate::error::engine("get_custom_status", &error))?;
         Ok(state

@@ -46,6 +46,11 @@ impl AbandonedLease {
         AbandonedLease { instance: token.instance, id: 0, fence: token.fence, delay, uncounted }
     }
 
+    /// The instance, escaped.
+    pub(crate) fn instance(&self) -> &str {
+        &self.instance
+    }
+
     /// As [`turn`](Self::turn).
     pub(crate) fn activity(token: ActivityToken, delay: Option<Duration>, uncounted: bool) -> AbandonedLease {
         AbandonedLease { instance: token.instance, id: token.id, fence: token.fence, delay, uncounted }

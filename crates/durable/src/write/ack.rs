@@ -4,95 +4,125 @@
 //! until its outcome is known, or until its lease has certainly expired. After that, whatever the runtime does with the
 //! same token is rejected as well.
 
-use std::collections::HashSet;
+use std::future::Ready;
 use std::sync::Arc;
 use std::time::Duration;
 
-use duroxide::providers::{ExecutionMetadata, ProviderError, ScheduledActivityIdentifier, WorkItem};
-use duroxide::{Event, EventKind};
+use duroxide::providers::{ProviderError, WorkItem};
 use reveille_pg::LogLimit;
 use reveille_pg::retry::Policy;
-use reveille_wake::Writer;
+use reveille_wake::{Error, Writer};
 use sqlx::postgres::PgRow;
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
 use super::abandon::{Abandon, AbandonOutcome, AbandonedLease};
-use super::activities::ScheduledActivity;
 use super::commit::{AckOutcome, CommitWrite, FinishedActivity};
-use super::finished_turn::{Cancellation, EventBatch, FinishedTurn, KeyChanges};
+use super::finished_turn::{FinishedTurn, TurnChanges};
 use super::message::{Message, millis};
-use crate::claim::packed_version;
-use crate::observe::Failure;
+use super::pipeline::BYTES_MAX;
+use crate::claim::LeasedItem;
+use crate::observe::{self, Failure, Operation};
 use crate::provider::PostgresProvider;
 use crate::queries::column;
-use crate::read::{ExecutionKey, Head, write_events};
-use crate::text::{escape, unescape};
 use crate::token::{ActivityToken, TurnToken};
 
 /// Limits the log line of acks that wait for the database: they fail together, each every two seconds.
 static LOG_LIMIT: LogLimit = LogLimit::new(Duration::from_secs(1));
 
-/// What a turn changed, as the runtime passes it to the ack.
-pub(crate) struct TurnChanges {
-    pub(crate) execution: u64,
-    pub(crate) events: Vec<Event>,
-    pub(crate) activities: Vec<WorkItem>,
-    pub(crate) messages: Vec<WorkItem>,
-    pub(crate) metadata: ExecutionMetadata,
-    pub(crate) cancelled: Vec<ScheduledActivityIdentifier>,
-}
-
 impl PostgresProvider {
     pub(crate) async fn ack_turn(&self, lock_token: &str, changes: TurnChanges) -> Result<(), Failure> {
-        const OPERATION: &str = "ack_orchestration_item";
-        let reject = |why: &str| Err(Failure::own(ProviderError::permanent(OPERATION, why)));
-        let Some(token) = TurnToken::parse(lock_token) else { return reject("Invalid lock token") };
-        let turn = Arc::new(FinishedTurn::new(OPERATION, token.clone(), &changes).map_err(Failure::own)?);
-        let acked = self.until_known(OPERATION, CommitWrite::Turn(turn.clone()), token.fence).await;
-        let inner = &self.inner;
-        if acked.is_err() {
-            inner.histories.forget(&token.instance);
+        const OPERATION: Operation = Operation::AckOrch;
+        let Some(token) = TurnToken::parse(lock_token) else { return Err(OPERATION.reject("Invalid lock token")) };
+        let turn = Arc::new(FinishedTurn::new(OPERATION.method(), token, changes).map_err(Failure::own)?);
+        let cancelled = &turn.cancellations;
+        if !cancelled.is_empty() {
+            self.inner.leases.cancelled(|item| cancelled.iter().any(|cancelled| cancelled.is(item)));
         }
-        inner.leases.ended(token.fence);
-        match acked? {
-            AckOutcome::Applied { generation, .. } => {
-                // A turn that began no execution does not change the generation. If it has changed since the claim, the
-                // next claim notices.
-                let generation =
-                    generation.or_else(|| inner.histories.head(&token.instance).map(|cached| cached.generation));
-                if let Some((events, generation)) = turn.events.as_ref().zip(generation) {
-                    let head = Head { execution: turn.execution, generation, last: events.last };
-                    inner.histories.append(&token.instance, head, &changes.events, events.json.len());
-                }
-                Ok(())
-            }
-            AckOutcome::Gone => reject("Invalid lock token: the turn was acked before, or its instance claimed again"),
-            AckOutcome::Expired => reject("the lock has expired"),
-            AckOutcome::Duplicate => reject("duplicate event id: the history has an event with such an id"),
-        }
+        self.ack(OPERATION, turn.token.fence, CommitWrite::Turn(turn.clone()), |item| turn.may_be_pipelined(item)).await
     }
 
     pub(crate) async fn ack_activity(&self, token: &str, completion: Option<&WorkItem>) -> Result<(), Failure> {
-        const OPERATION: &str = "ack_work_item";
-        let reject = |why: &str| Err(Failure::own(ProviderError::permanent(OPERATION, why)));
-        let Some(token) = ActivityToken::parse(token) else { return reject("Invalid lock token") };
+        const OPERATION: Operation = Operation::AckWorker;
+        let Some(token) = ActivityToken::parse(token) else { return Err(OPERATION.reject("Invalid lock token")) };
         let completion = match completion {
             Some(item @ (WorkItem::ActivityCompleted { .. } | WorkItem::ActivityFailed { .. })) => {
-                Some(Message::new(OPERATION, item, Some(Duration::ZERO)).map_err(Failure::own)?)
+                let message = Message::new(OPERATION.method(), item, Some(Duration::ZERO));
+                Some(message.map_err(Failure::own)?)
             }
-            Some(_) => return reject("invalid completion: must be ActivityCompleted or ActivityFailed"),
+            Some(_) => {
+                return Err(OPERATION.reject("invalid completion: must be ActivityCompleted or ActivityFailed"));
+            }
             None => None,
         };
-        let activity = Arc::new(FinishedActivity { token: token.clone(), completion });
-        let acked = self.until_known(OPERATION, CommitWrite::Activity(activity), token.fence).await;
-        self.inner.leases.ended(token.fence);
-        match acked? {
-            AckOutcome::Applied { .. } => Ok(()),
-            AckOutcome::Expired => reject("the lock has expired"),
-            AckOutcome::Gone | AckOutcome::Duplicate => {
-                reject("the activity was cancelled, acked before, or claimed again after its lease expired")
+        let fence = token.fence;
+        let activity = Arc::new(FinishedActivity { token, completion });
+        self.ack(OPERATION, fence, CommitWrite::Activity(activity), |_| true).await
+    }
+
+    /// Acks a lease: pipelined if its item `allows` it, otherwise once the outcome is known.
+    async fn ack(
+        &self,
+        operation: Operation,
+        fence: Uuid,
+        write: CommitWrite,
+        allows: impl FnOnce(&LeasedItem) -> bool,
+    ) -> Result<(), Failure> {
+        let since = std::time::Instant::now();
+        let inner = &self.inner;
+        inner.claimed_activities.forget();
+        inner.count_write();
+        if write.bytes() <= BYTES_MAX
+            && let Some(pending) = inner.pipeline.begin(write.instance())
+            && inner.leases.begin_ack(fence, allows)
+        {
+            // In the batch before this returns, so that acks are committed in the order of the calls.
+            let first = inner.commits.submit_now(write.clone());
+            let me = self.clone();
+            tokio::spawn(async move {
+                let acked = me.until_known(operation, &write, fence, first).await;
+                let still_leased = matches!(&acked, Ok(AckOutcome::Duplicate) | Err(Error::Refused { .. }));
+                let acked = acked_or_rejected(operation, acked);
+                operation.record(since, &acked);
+                if let Err(failure) = acked {
+                    observe::lost_ack(operation, write.instance(), &failure);
+                }
+                if still_leased {
+                    me.release(&write).await;
+                }
+                drop(pending);
+            });
+            return Ok(());
+        }
+        self.after_pipelined(fence, write.instance()).await;
+        let acked = self.until_known(operation, &write, fence, None::<Ready<_>>).await;
+        let acked = acked_or_rejected(operation, acked);
+        operation.record(since, &acked);
+        acked
+    }
+
+    /// Releases the lease of an ack that was refused, so that its item is claimed again at once. That is its second
+    /// attempt, whose ack is not pipelined, so the runtime learns of the refusal.
+    async fn release(&self, write: &CommitWrite) {
+        let inner = &self.inner;
+        let released = match write {
+            CommitWrite::Turn(turn) => {
+                inner.turn_abandons.submit(AbandonedLease::turn(turn.token.clone(), None, false)).await
             }
+            CommitWrite::Activity(activity) => {
+                inner.activity_abandons.submit(AbandonedLease::activity(activity.token.clone(), None, false)).await
+            }
+            CommitWrite::Message(_) => return,
+        };
+        if let Err(error) = released {
+            tracing::debug!(%error, "cannot release the lease of a refused ack; it expires");
+        }
+    }
+
+    /// Waits for the pipelined ack of a lease, if there is one: what follows is then answered by the database.
+    async fn after_pipelined(&self, fence: Uuid, instance: &str) {
+        if self.inner.leases.is_acking(fence) {
+            self.inner.pipeline.ended_of(instance).await;
         }
     }
 
@@ -127,6 +157,7 @@ impl PostgresProvider {
     ) -> Result<(), ProviderError> {
         let rejected = || ProviderError::permanent(operation, "Invalid lock token, or already acked");
         let (fence, lease) = lease.ok_or_else(rejected)?;
+        self.after_pipelined(fence, lease.instance()).await;
         let submitted = writer.submit(lease).await;
         self.inner.count_write();
         self.inner.leases.ended(fence);
@@ -140,72 +171,103 @@ impl PostgresProvider {
         const OPERATION: &str = "renew_orchestration_item_lock";
         let rejected = || ProviderError::permanent(OPERATION, "the lock token is invalid, expired or acked");
         let token = TurnToken::parse(token).ok_or_else(rejected)?;
+        self.after_pipelined(token.fence, &token.instance).await;
+        let sent = Instant::now();
         let rows = self
-            .rows(OPERATION, &self.inner.queries.renew_instance, |query| {
+            .rows_at_once(OPERATION, &self.inner.queries.renew_instance, |query| {
                 query.bind(token.instance.clone()).bind(token.fence).bind(millis(extend_for))
             })
             .await?;
-        self.renewed(OPERATION, &rows, token.fence, extend_for, rejected)
+        self.renewed(OPERATION, &rows, (token.fence, extend_for, sent), rejected)
     }
 
     pub(crate) async fn renew_activity(&self, token: &str, extend_for: Duration) -> Result<(), ProviderError> {
         const OPERATION: &str = "renew_work_item_lock";
         let rejected = || ProviderError::permanent(OPERATION, "the activity was cancelled or its lock has expired");
         let token = ActivityToken::parse(token).ok_or_else(rejected)?;
+        self.after_pipelined(token.fence, &token.instance).await;
+        let sent = Instant::now();
         let rows = self
-            .rows(OPERATION, &self.inner.queries.renew_work, |query| {
+            .rows_at_once(OPERATION, &self.inner.queries.renew_work, |query| {
                 query.bind(token.instance.clone()).bind(token.id).bind(token.fence).bind(millis(extend_for))
             })
             .await?;
-        self.renewed(OPERATION, &rows, token.fence, extend_for, rejected)
+        self.renewed(OPERATION, &rows, (token.fence, extend_for, sent), rejected)
     }
 
     fn renewed(
         &self,
         operation: &'static str,
         rows: &[PgRow],
-        fence: Uuid,
-        lease: Duration,
+        (fence, lease, sent): (Uuid, Duration, Instant),
         rejected: impl Fn() -> ProviderError,
     ) -> Result<(), ProviderError> {
         let renewed = rows.first().map_or(Ok(0), |row| column::<i64>(operation, row, 0))?;
         if renewed == 0 {
             return Err(rejected());
         }
-        self.inner.leases.granted(fence, lease, Instant::now());
+        self.inner.leases.renewed(fence, lease, sent);
         Ok(())
     }
 
-    /// Sends the write until its outcome is known, or its lease has certainly expired.
+    /// Sends the write until its outcome is known, or its lease has certainly expired; `first` is an attempt that has
+    /// begun.
     ///
     /// A write with an unknown outcome is sent again: if the first one was applied, the token is gone, and the runtime
     /// can do nothing with it either.
     async fn until_known(
         &self,
-        operation: &'static str,
-        write: CommitWrite,
+        operation: Operation,
+        write: &CommitWrite,
         fence: Uuid,
-    ) -> Result<AckOutcome, Failure> {
-        self.inner.count_write();
-        let expired = || self.inner.leases.has_certainly_expired(fence);
-        let acked = retry_until(operation, expired, || self.inner.commits.submit(write.clone())).await;
-        if acked.is_ok() {
-            self.inner.count_write();
+        mut first: Option<impl Future<Output = reveille_wake::Result<AckOutcome>>>,
+    ) -> reveille_wake::Result<AckOutcome> {
+        let inner = &self.inner;
+        let expired = || inner.leases.has_certainly_expired(fence);
+        let attempt = || {
+            let first = first.take();
+            async {
+                match first {
+                    Some(first) => first.await,
+                    None => inner.commits.submit(write.clone()).await,
+                }
+            }
+        };
+        let acked = retry_until(operation.method(), expired, attempt).await;
+        match (&acked, write) {
+            (Ok(_), _) => inner.count_write(),
+            (Err(_), CommitWrite::Turn(turn)) => inner.histories.forget(&turn.token.instance),
+            _ => {}
         }
-        acked.map_err(|error| {
-            let mut failure = Failure::engine(operation, &error);
-            // Permanent for the runtime even if it is transient: nothing can be done with this token any more.
-            failure.error.retryable = false;
-            failure
-        })
+        inner.leases.ended(fence);
+        acked
     }
+}
+
+/// What the runtime gets for an ack.
+fn acked_or_rejected(operation: Operation, acked: reveille_wake::Result<AckOutcome>) -> Result<(), Failure> {
+    let outcome = acked.map_err(|error| {
+        let mut failure = Failure::engine(operation.method(), &error);
+        // Permanent for the runtime even if it is transient: nothing can be done with this token any more.
+        failure.error.retryable = false;
+        failure
+    })?;
+    Err(operation.reject(match (outcome, operation) {
+        (AckOutcome::Applied { .. }, _) => return Ok(()),
+        (AckOutcome::Expired, _) => "the lock has expired",
+        (AckOutcome::Duplicate, _) => "duplicate event id: the history has an event with such an id",
+        (AckOutcome::Gone, Operation::AckOrch) => {
+            "Invalid lock token: the turn was acked before, or its instance claimed again"
+        }
+        (AckOutcome::Gone, _) => "the activity was cancelled, acked before, or claimed again after its lease expired",
+    }))
 }
 
 /// Retries transient errors until the lease has `expired`, with pauses, because an attempt may fail at once.
 async fn retry_until<T, F: Future<Output = reveille_wake::Result<T>>>(
     operation: &'static str,
     expired: impl Fn() -> bool,
-    attempt: impl Fn() -> F,
+    mut attempt: impl FnMut() -> F,
 ) -> reveille_wake::Result<T> {
     let mut backoff = Policy::default().backoff();
     loop {
@@ -220,83 +282,6 @@ async fn retry_until<T, F: Future<Output = reveille_wake::Result<T>>>(
             result => return result,
         }
     }
-}
-
-impl FinishedTurn {
-    /// # Errors
-    /// If something cannot be stored.
-    fn new(operation: &'static str, token: TurnToken, changes: &TurnChanges) -> Result<FinishedTurn, ProviderError> {
-        let text = |text: &Option<String>| text.as_deref().map(|text| escape(text).into_owned());
-        let metadata = &changes.metadata;
-        let cancelled: HashSet<(&str, u64, u64)> = changes
-            .cancelled
-            .iter()
-            .map(|activity| (activity.instance.as_str(), activity.execution_id, activity.activity_id))
-            .collect();
-        let is_cancelled = |item: &WorkItem| match item {
-            WorkItem::ActivityExecute { instance, execution_id, id, .. } => {
-                cancelled.contains(&(instance.as_str(), *execution_id, *id))
-            }
-            _ => false,
-        };
-        let custom_status = changes.events.iter().rev().find_map(|event| match &event.kind {
-            EventKind::CustomStatusUpdated { status } => Some(text(status)),
-            _ => None,
-        });
-        let activities = changes.activities.iter().filter(|item| !is_cancelled(item));
-        let instance = unescape(token.instance.clone());
-        let execution = ExecutionKey { instance: &instance, execution: changes.execution };
-        Ok(FinishedTurn {
-            token,
-            execution: changes.execution as i64,
-            events: event_batch(operation, &execution, &changes.events)?,
-            name: text(&metadata.orchestration_name),
-            version: text(&metadata.orchestration_version),
-            parent: text(&metadata.parent_instance_id),
-            pinned_version: metadata.pinned_duroxide_version.as_ref().map(packed_version),
-            status: text(&metadata.status),
-            output: text(&metadata.output),
-            custom_status,
-            activities: activities.map(|item| ScheduledActivity::new(operation, item)).collect::<Result<_, _>>()?,
-            cancellations: changes
-                .cancelled
-                .iter()
-                .map(|cancelled| Cancellation {
-                    instance: escape(&cancelled.instance).into_owned(),
-                    execution: cancelled.execution_id as i64,
-                    activity: cancelled.activity_id as i64,
-                })
-                .collect(),
-            messages: changes
-                .messages
-                .iter()
-                .map(|item| Message::new(operation, item, None))
-                .collect::<Result<_, _>>()?,
-            keys: KeyChanges::of(&changes.events),
-            sent: false.into(),
-        })
-    }
-}
-
-/// Events as one row of the history; `None` for no events.
-///
-/// # Errors
-/// If an id is missing or the ids are not in order: the runtime sets them.
-pub(crate) fn event_batch(
-    operation: &'static str,
-    execution: &ExecutionKey<'_>,
-    events: &[Event],
-) -> Result<Option<EventBatch>, ProviderError> {
-    let (Some(first), Some(last)) = (events.first(), events.last()) else { return Ok(None) };
-    if first.event_id == 0 {
-        return Err(ProviderError::permanent(operation, "invalid event id: must not be 0"));
-    }
-    if !events.is_sorted_by(|one, next| one.event_id < next.event_id) {
-        return Err(ProviderError::permanent(operation, "invalid event ids: must be strictly increasing"));
-    }
-    let json = write_events(events, execution)
-        .map_err(|error| ProviderError::permanent(operation, format!("an event cannot be encoded as JSON: {error}")))?;
-    Ok(Some(EventBatch { first: first.event_id as i64, last: last.event_id as i64, count: events.len() as i32, json }))
 }
 
 #[cfg(test)]
@@ -332,23 +317,5 @@ mod tests {
         };
         assert!(retry_until("op", || false, attempt).await.is_err());
         assert_eq!(attempts.get(), 1);
-    }
-
-    fn event(id: u64) -> Event {
-        Event::with_event_id(id, "i", 1, None, EventKind::KeyValuesCleared)
-    }
-
-    /// Event ids must be set and strictly increasing.
-    #[test]
-    fn event_ids_must_be_in_order() {
-        let of = ExecutionKey { instance: "i", execution: 1 };
-        assert_eq!(event_batch("op", &of, &[]).expect("none"), None);
-        let batch = event_batch("op", &of, &[event(2), event(5)]).expect("in order").expect("some");
-        assert_eq!((batch.first, batch.last, batch.count), (2, 5, 2));
-        assert_eq!(crate::read::read_events(&batch.json, &of).expect("events").len(), 2);
-        for wrong in [[0, 1], [3, 3], [4, 2]] {
-            let events = wrong.map(event);
-            assert!(!event_batch("op", &of, &events).expect_err("out of order").is_retryable());
-        }
     }
 }

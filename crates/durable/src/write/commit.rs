@@ -15,6 +15,7 @@ use super::message::{Message, millis};
 use super::repeated;
 use crate::claim::{Blocked, Leases, TurnKey};
 use crate::provider::Channels;
+use crate::read::{Head, HistoryCache};
 use crate::token::ActivityToken;
 
 /// Sends the statement `commit`. A second ack with the same token must fail even if the first answer was lost, and a
@@ -23,6 +24,7 @@ pub(crate) struct Commit {
     pub(crate) wake: Wake,
     pub(crate) channels: Channels,
     pub(crate) blocked: Arc<Blocked>,
+    pub(crate) histories: Arc<HistoryCache>,
     pub(crate) leases: Arc<Leases>,
     pub(crate) bounds: Arc<ScanBounds<TurnKey>>,
     pub(crate) sql: Sql,
@@ -34,6 +36,27 @@ pub(crate) enum CommitWrite {
     Turn(Arc<FinishedTurn>),
     Activity(Arc<FinishedActivity>),
     Message(Arc<Message>),
+}
+
+impl CommitWrite {
+    /// The instance that it concerns, escaped.
+    pub(super) fn instance(&self) -> &str {
+        match self {
+            CommitWrite::Turn(turn) => &turn.token.instance,
+            CommitWrite::Activity(activity) => &activity.token.instance,
+            CommitWrite::Message(message) => &message.instance,
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            CommitWrite::Turn(turn) => turn.bytes(),
+            CommitWrite::Activity(activity) => {
+                activity.token.instance.len() + activity.completion.as_ref().map_or(0, Message::bytes)
+            }
+            CommitWrite::Message(message) => message.bytes(),
+        }
+    }
 }
 
 /// An activity to ack.
@@ -83,6 +106,17 @@ impl AckOutcome {
 }
 
 impl Commit {
+    fn extend_history(&self, turn: &FinishedTurn, generation: Option<i64>) {
+        let (instance, execution) = (&turn.token.instance, turn.execution);
+        // A turn that began no execution does not change the generation. If it has changed since the claim, the next
+        // claim notices.
+        let generation = generation.or_else(|| self.histories.head(instance).map(|cached| cached.generation));
+        if let Some((events, generation)) = turn.events.as_ref().zip(generation) {
+            let head = Head { execution, generation, last: events.last };
+            self.histories.append(instance, head, &turn.new_history, events.json.len());
+        }
+    }
+
     pub(crate) fn statement(schema: &Schema) -> Sql {
         schema.sql(reveille_pg::statement!("commit"))
     }
@@ -91,27 +125,22 @@ impl Commit {
 impl BatchedWrite for Commit {
     type Write = CommitWrite;
     /// Turns, then activities, then messages: the order of the parts of the statement and of its outcomes.
-    type Key = (u8, String, i64);
+    type Key = (u8, String);
     type Outcome = AckOutcome;
     const RECORDS_OUTCOMES: bool = true;
 
-    fn key(&self, write: &CommitWrite) -> (u8, String, i64) {
+    fn key(&self, write: &CommitWrite) -> (u8, String) {
         match write {
-            CommitWrite::Turn(turn) => (0, turn.token.instance.clone(), 0),
-            CommitWrite::Activity(activity) => (1, activity.token.instance.clone(), activity.token.id),
+            CommitWrite::Turn(turn) => (0, turn.token.instance.clone()),
+            // Those of an instance in the order in which they were acked: their locks are not waited for.
+            CommitWrite::Activity(activity) => (1, activity.token.instance.clone()),
             // In the order in which they were sent.
-            CommitWrite::Message(_) => (2, String::new(), 0),
+            CommitWrite::Message(_) => (2, String::new()),
         }
     }
 
     fn bytes(&self, write: &CommitWrite) -> usize {
-        match write {
-            CommitWrite::Turn(turn) => turn.bytes(),
-            CommitWrite::Activity(activity) => {
-                activity.token.instance.len() + activity.completion.as_ref().map_or(0, Message::bytes)
-            }
-            CommitWrite::Message(message) => message.bytes(),
-        }
+        write.bytes()
     }
 
     fn wake_ups(&self, write: &CommitWrite, outcome: Option<&AckOutcome>) -> Vec<WakeUp> {
@@ -161,13 +190,15 @@ impl BatchedWrite for Commit {
         AckOutcome::decode(text)
     }
 
-    /// The lease of a turn no longer blocks messages that came during the turn. Wakes the waiters of this process if
-    /// there may be any; other processes poll when their claims say that the lease ends.
+    /// The events of a turn are appended to the cached history, before any waiter can claim the next turn. And its lease
+    /// no longer blocks messages that came during the turn: wakes the waiters of this process if there may be any; other
+    /// processes poll when their claims say that the lease ends.
     fn committed(&self, write: &CommitWrite, outcome: &AckOutcome) {
         let CommitWrite::Turn(turn) = write else { return };
         // Whatever the outcome: the lease is over.
         let mut wakes = self.blocked.turn_ended();
-        if let AckOutcome::Applied { messages_due, .. } = *outcome {
+        if let AckOutcome::Applied { generation, messages_due } = *outcome {
+            self.extend_history(turn, generation);
             // A message that came during a long turn may lie below the scan bound by now, where no poll has seen it.
             let was_long = self.leases.age(turn.token.fence).is_some_and(|age| age > RECENT);
             if was_long {

@@ -1,19 +1,32 @@
 //! Finished turns: everything that a turn changed, as it is stored.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use duroxide::providers::{ExecutionMetadata, ProviderError, ScheduledActivityIdentifier, WorkItem};
 use duroxide::{Event, EventKind};
 use reveille_wake::WakeUp;
 
 use super::activities::{ActivityColumns, ScheduledActivity};
 use super::message::{Message, millis};
 use super::repeated;
+use crate::claim::{LeasedItem, packed_version};
 use crate::observe;
 use crate::provider::Channels;
 use crate::queries::Bound;
-use crate::text::escape;
+use crate::read::{ExecutionKey, write_events};
+use crate::text::{escape, unescape};
 use crate::token::TurnToken;
+
+/// What a turn changed, as the runtime passes it to the ack.
+pub(crate) struct TurnChanges {
+    pub(crate) execution: u64,
+    pub(crate) events: Vec<Event>,
+    pub(crate) activities: Vec<WorkItem>,
+    pub(crate) messages: Vec<WorkItem>,
+    pub(crate) metadata: ExecutionMetadata,
+    pub(crate) cancelled: Vec<ScheduledActivityIdentifier>,
+}
 
 /// A turn to ack.
 #[derive(Debug)]
@@ -22,6 +35,8 @@ pub(crate) struct FinishedTurn {
     pub(crate) execution: i64,
     /// `None`: the turn appends no events.
     pub(crate) events: Option<EventBatch>,
+    /// The same events, for the history cache.
+    pub(crate) new_history: Vec<Event>,
     pub(crate) name: Option<String>,
     pub(crate) version: Option<String>,
     pub(crate) parent: Option<String>,
@@ -88,7 +103,83 @@ impl KeyChanges {
     }
 }
 
+impl Cancellation {
+    /// Whether it cancels this item.
+    pub(super) fn is(&self, item: &LeasedItem) -> bool {
+        let key = (&self.instance, self.execution, self.activity);
+        matches!(item, LeasedItem::Activity { instance, execution, activity } if (instance, *execution, *activity) == key)
+    }
+}
+
 impl FinishedTurn {
+    /// # Errors
+    /// If something cannot be stored.
+    pub(super) fn new(
+        operation: &'static str,
+        token: TurnToken,
+        changes: TurnChanges,
+    ) -> Result<FinishedTurn, ProviderError> {
+        let text = |text: &Option<String>| text.as_deref().map(|text| escape(text).into_owned());
+        let metadata = &changes.metadata;
+        let cancelled: HashSet<(&str, u64, u64)> = changes
+            .cancelled
+            .iter()
+            .map(|activity| (activity.instance.as_str(), activity.execution_id, activity.activity_id))
+            .collect();
+        let is_cancelled = |item: &WorkItem| match item {
+            WorkItem::ActivityExecute { instance, execution_id, id, .. } => {
+                cancelled.contains(&(instance.as_str(), *execution_id, *id))
+            }
+            _ => false,
+        };
+        let custom_status = changes.events.iter().rev().find_map(|event| match &event.kind {
+            EventKind::CustomStatusUpdated { status } => Some(text(status)),
+            _ => None,
+        });
+        let activities = changes.activities.iter().filter(|item| !is_cancelled(item));
+        let instance = unescape(token.instance.clone());
+        let execution = ExecutionKey { instance: &instance, execution: changes.execution };
+        Ok(FinishedTurn {
+            token,
+            execution: changes.execution as i64,
+            events: event_batch(operation, &execution, &changes.events)?,
+            name: text(&metadata.orchestration_name),
+            version: text(&metadata.orchestration_version),
+            parent: text(&metadata.parent_instance_id),
+            pinned_version: metadata.pinned_duroxide_version.as_ref().map(packed_version),
+            status: text(&metadata.status),
+            output: text(&metadata.output),
+            custom_status,
+            activities: activities.map(|item| ScheduledActivity::new(operation, item)).collect::<Result<_, _>>()?,
+            cancellations: changes
+                .cancelled
+                .iter()
+                .map(|cancelled| Cancellation {
+                    instance: escape(&cancelled.instance).into_owned(),
+                    execution: cancelled.execution_id as i64,
+                    activity: cancelled.activity_id as i64,
+                })
+                .collect(),
+            messages: changes
+                .messages
+                .iter()
+                .map(|item| Message::new(operation, item, None))
+                .collect::<Result<_, _>>()?,
+            keys: KeyChanges::of(&changes.events),
+            new_history: changes.events,
+            sent: false.into(),
+        })
+    }
+
+    /// Whether its ack may be pipelined: its events must follow those that the claim returned, so that it is not rejected
+    /// as a duplicate. A turn that ends its execution waits for the commit, so that the recorded end is not later than the
+    /// answer. So does one that cancels activities, so that the next fetch does not find them.
+    pub(super) fn may_be_pipelined(&self, item: &LeasedItem) -> bool {
+        let LeasedItem::Turn { execution, last } = *item else { return false };
+        let follows = self.events.as_ref().is_none_or(|events| events.first > last);
+        execution == self.execution && follows && self.status.is_none() && self.cancellations.is_empty()
+    }
+
     pub(super) fn bytes(&self) -> usize {
         let events = self.events.as_ref().map_or(0, |events| events.json.len());
         let activities: usize = self.activities.iter().map(ScheduledActivity::bytes).sum();
@@ -110,6 +201,27 @@ impl FinishedTurn {
         }
         wake_ups
     }
+}
+
+/// Events as one row of the history; `None` for no events.
+///
+/// # Errors
+/// If an id is missing or the ids are not in order: the runtime sets them.
+pub(crate) fn event_batch(
+    operation: &'static str,
+    execution: &ExecutionKey<'_>,
+    events: &[Event],
+) -> Result<Option<EventBatch>, ProviderError> {
+    let (Some(first), Some(last)) = (events.first(), events.last()) else { return Ok(None) };
+    if first.event_id == 0 {
+        return Err(ProviderError::permanent(operation, "invalid event id: must not be 0"));
+    }
+    if !events.is_sorted_by(|one, next| one.event_id < next.event_id) {
+        return Err(ProviderError::permanent(operation, "invalid event ids: must be strictly increasing"));
+    }
+    let json = write_events(events, execution)
+        .map_err(|error| ProviderError::permanent(operation, format!("an event cannot be encoded as JSON: {error}")))?;
+    Ok(Some(EventBatch { first: first.event_id as i64, last: last.event_id as i64, count: events.len() as i32, json }))
 }
 
 /// Binds turns as the columns that the statement `commit` takes, in its order. The parts of a turn carry the position of
@@ -219,5 +331,23 @@ mod tests {
         let changed = BTreeMap::from([("b".to_owned(), Some(("3".to_owned(), 5))), ("c".to_owned(), None)]);
         assert_eq!(keys, KeyChanges { cleared: true, changed });
         assert_eq!(KeyChanges::of(&[]), KeyChanges::default());
+    }
+
+    fn with_id(id: u64) -> Event {
+        Event::with_event_id(id, "i", 1, None, EventKind::KeyValuesCleared)
+    }
+
+    /// Event ids must be set and strictly increasing.
+    #[test]
+    fn event_ids_must_be_in_order() {
+        let of = ExecutionKey { instance: "i", execution: 1 };
+        assert_eq!(event_batch("op", &of, &[]).expect("none"), None);
+        let batch = event_batch("op", &of, &[with_id(2), with_id(5)]).expect("in order").expect("some");
+        assert_eq!((batch.first, batch.last, batch.count), (2, 5, 2));
+        assert_eq!(crate::read::read_events(&batch.json, &of).expect("events").len(), 2);
+        for wrong in [[0, 1], [3, 3], [4, 2]] {
+            let events = wrong.map(with_id);
+            assert!(!event_batch("op", &of, &events).expect_err("out of order").is_retryable());
+        }
     }
 }

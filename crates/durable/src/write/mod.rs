@@ -7,6 +7,7 @@ mod commit;
 mod enqueue;
 mod finished_turn;
 mod message;
+mod pipeline;
 mod transaction;
 mod work_item;
 
@@ -15,11 +16,11 @@ use std::collections::HashSet;
 use uuid::Uuid;
 
 pub(crate) use abandon::Abandon;
-pub(crate) use ack::{TurnChanges, event_batch};
 pub(crate) use activities::{EnqueueActivities, ScheduledActivity, tag_queue};
 pub(crate) use commit::Commit;
-pub(crate) use finished_turn::EventBatch;
+pub(crate) use finished_turn::{EventBatch, TurnChanges, event_batch};
 pub(crate) use message::{millis, receiver};
+pub(crate) use pipeline::{PIPELINED_ACKS, Pipeline};
 pub(crate) use work_item::read as read_work_item;
 
 /// Which writes of a batch have the token of an earlier one: only the first counts.

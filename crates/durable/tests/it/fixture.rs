@@ -24,9 +24,20 @@ impl Fixture {
     }
 
     pub(crate) async fn with(long_poll: LongPollConfig) -> Fixture {
+        Fixture::with_options(Options::default().long_poll(long_poll)).await
+    }
+
+    /// With long polling; every ack waits for its commit.
+    pub(crate) async fn without_pipelining() -> Fixture {
+        Fixture::with_options(Options::default().long_poll(LongPollConfig::enabled()).pipelined_acks(0)).await
+    }
+
+    /// With these options, but for the schema.
+    pub(crate) async fn with_options(options: Options) -> Fixture {
         let db = TestDb::new().await;
-        let provider = provider(&db, long_poll).await;
-        Fixture { db, provider }
+        let options = options.schema(db.schema().name());
+        let provider = PostgresProvider::with_database(db.database().clone(), options).await;
+        Fixture { db, provider: provider.expect("start a provider") }
     }
 }
 
@@ -79,6 +90,8 @@ impl ProviderFactory for Factory {
     /// In place, keeping count and ids: the provider must notice by itself.
     async fn corrupt_instance_history(&self, instance: &str) {
         let fixture = self.last();
+        // The statement does not go through the provider, so it does not wait for pipelined acks.
+        fixture.provider.flush().await;
         let sql = fixture
             .db
             .schema()
@@ -88,6 +101,7 @@ impl ProviderFactory for Factory {
 
     async fn get_max_attempt_count(&self, instance: &str) -> u32 {
         let fixture = self.last();
+        fixture.provider.flush().await;
         let sql = fixture.db.schema().sql(
             "select coalesce(max(q.attempt_count + coalesce(q.id = any (l.message_ids), false)::int), 0)
              from {schema}.orchestrator_queue q left join {schema}.instance_locks l on l.instance_id = q.instance_id

@@ -11,6 +11,7 @@ mod fixture;
 mod idle;
 mod import;
 mod observability;
+mod pipelining;
 mod psql;
 mod races;
 mod retention;

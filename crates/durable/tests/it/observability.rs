@@ -53,6 +53,7 @@ async fn every_duration_is_recorded() {
     let _guard = metrics::set_default_local_recorder(&recorded);
     let fixture = Fixture::new().await;
     everything(&fixture.provider, "i").await;
+    fixture.provider.flush().await;
     let histograms: Vec<&str> =
         METRICS.iter().filter(|metric| metric.kind == "histogram").map(|metric| metric.name).collect();
     assert_eq!(histograms.len(), 5);
@@ -103,7 +104,7 @@ async fn fails_to_fetch(provider: &PostgresProvider) {
 async fn every_failure_is_counted_by_operation_and_kind() {
     let recorded = Recorded::default();
     let _guard = metrics::set_default_local_recorder(&recorded);
-    let fixture = Fixture::with(LongPollConfig::default()).await;
+    let fixture = Fixture::with_options(Options::default().pipelined_acks(0)).await;
     let provider = &fixture.provider;
     let counted = |operation: &str, kind: &str| {
         recorded.of(&format!("{ERRORS}{{error_type={kind},operation={operation}}}")).iter().sum::<f64>()
@@ -157,7 +158,7 @@ async fn every_failure_is_counted_by_operation_and_kind() {
 /// A provider that reaches the server by way of a proxy.
 async fn behind(proxy: &Proxy, db: &TestDb) -> PostgresProvider {
     let database = Database::connect_lazy(proxy.url(), reveille_pg::Options::default()).expect("a pool");
-    let options = Options::default().schema(db.schema().name()).long_poll(LongPollConfig::enabled());
+    let options = Options::default().schema(db.schema().name()).long_poll(LongPollConfig::enabled()).pipelined_acks(0);
     PostgresProvider::with_database(database, options).await.expect("start a provider")
 }
 

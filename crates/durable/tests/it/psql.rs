@@ -17,6 +17,7 @@ async fn events_are_shown_whatever_is_in_them() {
     send(&provider, start("a", input)).await;
     let (_, token, _) = fetch(&provider, LEASE).await;
     ack(&provider, &token, Done::first("a", input)).await.expect("acked");
+    provider.flush().await;
     let sql = db.schema().sql("select event_id, event_type, event ->> 'input' from {schema}.events('a')");
     let shown: Vec<(i64, String, String)> = sqlx::query_as(&sql).fetch_all(db.database().pool()).await.expect("events");
     assert_eq!(shown, [(1, "OrchestrationStarted".to_owned(), input.replace('\0', "\u{fffd}"))]);

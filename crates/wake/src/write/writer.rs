@@ -143,13 +143,20 @@ impl<B: BatchedWrite> Writer<B> {
     /// # Cancel safety
     /// Once admitted, dropping the future changes nothing: the write happens, and its outcome is discarded.
     pub async fn submit(&self, write: B::Write) -> Result<B::Outcome> {
-        let inner = &self.inner;
-        let room = inner.room.clone().acquire_owned().await.map_err(|_| inner.closed())?;
-        let (reply, outcome) = oneshot::channel();
-        let deadline = Instant::now() + inner.options.give_up_after.min(LONGEST);
-        let (bytes, in_progress) = (inner.kind.bytes(&write), inner.in_progress.begin());
-        inner.add(PendingWrite { write, bytes, deadline, reply, _in_progress: in_progress, _room: room })?;
-        outcome.await.unwrap_or_else(|_| Err(inner.panicked()))
+        let room = self.inner.room.clone().acquire_owned().await.map_err(|_| self.inner.closed())?;
+        self.inner.admit(write, room)?.await
+    }
+
+    /// Adds a write to the next batch at once and returns a future of its outcome. Writes are added in the order of the
+    /// calls. `None`: `max_waiting` others are in progress, or the writer is closed; the write does not happen.
+    ///
+    /// The future has the errors of [`submit`](Self::submit).
+    ///
+    /// # Cancel safety
+    /// The write happens whether or not the future is polled.
+    pub fn submit_now(&self, write: B::Write) -> Option<impl Future<Output = Result<B::Outcome>> + Send + use<B>> {
+        let room = self.inner.room.clone().try_acquire_owned().ok()?;
+        self.inner.admit(write, room).ok()
     }
 
     /// Rejects new writes, and returns when the outcome of every admitted one is known.
@@ -170,10 +177,20 @@ impl<B: BatchedWrite> Inner<B> {
         Error::Unknown { what: self.name.clone(), source }
     }
 
-    fn add(self: &Arc<Self>, pending: PendingWrite<B>) -> Result<()> {
+    /// Adds a write to the next batch.
+    fn admit(
+        self: &Arc<Self>,
+        write: B::Write,
+        room: OwnedSemaphorePermit,
+    ) -> Result<impl Future<Output = Result<B::Outcome>> + Send + use<B>> {
+        let (reply, outcome) = oneshot::channel();
+        let deadline = Instant::now() + self.options.give_up_after.min(LONGEST);
+        let (bytes, in_progress) = (self.kind.bytes(&write), self.in_progress.begin());
+        let pending = PendingWrite { write, bytes, deadline, reply, _in_progress: in_progress, _room: room };
         let started = self.pending.lock().add(pending).map_err(|_| self.closed())?;
         self.run_sender(started);
-        Ok(())
+        let me = self.clone();
+        Ok(async move { outcome.await.unwrap_or_else(|_| Err(me.panicked())) })
     }
 
     fn run_sender(self: &Arc<Self>, sender: Option<SenderId>) {

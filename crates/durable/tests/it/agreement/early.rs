@@ -114,7 +114,7 @@ impl Course {
 /// none is taken twice. Both stores process the same sequence, and then everything is started and all turns are taken.
 #[test]
 fn messages_before_a_start_are_taken_once() {
-    sequences(SEQUENCES, &vec(step(), 10..=25), async |fixture, steps| {
+    sequences(SEQUENCES, &vec(step(), 10..=25), Pair::fixture(), async |fixture, steps| {
         let pair = Pair::new(fixture).await;
         let verdicts = pair.both(async |side| {
             let mut course = Course::default();

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use duroxide::providers::{Provider, ProviderAdmin, ProviderError, WorkItem};
 use proptest::test_runner::TestCaseError;
-use reveille_durable::{LongPollConfig, PostgresProvider};
+use reveille_durable::{Options, PostgresProvider};
 use reveille_durable_memory::{Clock, MemoryProvider, Polling};
 
 use super::leases::{LeaseState, Leases, Token};
@@ -114,9 +114,20 @@ const TIMES: [(&str, &str); 7] = [
 ];
 
 impl<'a> Pair<'a> {
-    /// A store that polls once per fetch: its answer is what it stores.
+    /// A store that polls once per fetch: its answer is what it stores. Every ack waits for its commit, because the steps
+    /// that let time pass move the times of the tables, and not those that the provider remembers.
     pub(super) async fn fixture() -> Fixture {
-        Fixture::with(LongPollConfig::default()).await
+        Fixture::with_options(Options::default().pipelined_acks(0)).await
+    }
+
+    /// A store whose acks are pipelined.
+    pub(super) async fn pipelining_fixture() -> Fixture {
+        Fixture::with_options(Options::default()).await
+    }
+
+    /// Waits for the acks of all steps so far.
+    pub(super) async fn after_acks(&self) {
+        self.fixture.provider.flush().await;
     }
 
     /// Two empty stores.

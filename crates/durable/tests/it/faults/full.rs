@@ -14,7 +14,8 @@ use crate::calls::{Done, ack, fetch, send, start};
 #[tokio::test(flavor = "multi_thread")]
 async fn an_ack_waits_for_room_on_a_full_disk() {
     let db = TestDb::new().await;
-    let provider = PostgresProvider::connect(db.url(), options(db.schema())).await.expect("a provider");
+    let provider =
+        PostgresProvider::connect(db.url(), options(db.schema()).pipelined_acks(0)).await.expect("a provider");
     send(&provider, start("i", "")).await;
     let (_, token, _) = fetch(&provider, LEASE).await;
     db.fail_writes("history", "53100").await;

@@ -13,11 +13,12 @@ use crate::fixture::Fixture;
 
 /// Two providers on one schema without shared memory.
 async fn two() -> (TestDb, PostgresProvider, PostgresProvider, Proxy) {
-    let Fixture { db, provider } = Fixture::new().await;
+    // Only a waited ack knows what becomes of its token in another process.
+    let Fixture { db, provider } = Fixture::without_pipelining().await;
     // Another address makes it another database for objects that exist once per database.
     let proxy = Proxy::start(&db).await;
-    let elsewhere = PostgresProvider::connect(proxy.url(), options(db.schema())).await.expect("a provider");
-    (db, provider, elsewhere, proxy)
+    let elsewhere = PostgresProvider::connect(proxy.url(), options(db.schema()).pipelined_acks(0)).await;
+    (db, provider, elsewhere.expect("a provider"), proxy)
 }
 
 /// A leased turn and a leased activity of `provider`.

@@ -73,7 +73,7 @@ async fn an_open_transaction_that_starts_an_orchestration_blocks_nothing() {
 /// A lease with a locked row cannot be acked until the lock is released; other acks and everything else continue.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_locked_lease_holds_up_only_its_own_turn() {
-    let Fixture { db, provider } = Fixture::new().await;
+    let Fixture { db, provider } = Fixture::without_pipelining().await;
     send(&provider, start("held", "")).await;
     let (_, token, _) = fetch(&provider, LEASE).await;
     let holder = Holder::of(&db, "instance_locks", "held").await;
@@ -108,7 +108,7 @@ async fn a_locked_activity_is_skipped() {
 /// A running activity with a locked row cannot be acked until the lock is released; others can.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_locked_activity_holds_up_only_its_own_ack() {
-    let Fixture { db, provider } = Fixture::new().await;
+    let Fixture { db, provider } = Fixture::without_pipelining().await;
     for instance in ["held", "other"] {
         send_work(&provider, activity(instance, 1)).await;
     }
@@ -128,9 +128,10 @@ async fn a_locked_activity_holds_up_only_its_own_ack() {
 /// Locks of one provider's caller do not hold up another provider either.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_held_instance_does_not_hold_up_another_process() {
-    let Fixture { db, provider } = Fixture::new().await;
+    let Fixture { db, provider } = Fixture::without_pipelining().await;
     let proxy = Proxy::start(&db).await;
-    let elsewhere = PostgresProvider::connect(proxy.url(), options(db.schema())).await.expect("a provider");
+    let elsewhere =
+        PostgresProvider::connect(proxy.url(), options(db.schema()).pipelined_acks(0)).await.expect("a provider");
     send(&provider, start("held", "")).await;
     let (_, token, _) = fetch(&provider, LEASE).await;
     let holder = Holder::of(&db, "instance_locks", "held").await;
@@ -160,7 +161,7 @@ async fn a_locked_lease_that_has_ended_holds_up_no_claim() {
 /// A locked message is read by a turn, whose ack then waits to remove it; others continue.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_locked_message_holds_up_only_its_own_turn() {
-    let Fixture { db, provider } = Fixture::new().await;
+    let Fixture { db, provider } = Fixture::without_pipelining().await;
     begin(&provider, "held", LEASE).await;
     send(&provider, raised("held", "x")).await;
     let holder = Holder::of(&db, "orchestrator_queue", "held").await;
