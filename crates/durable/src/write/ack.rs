@@ -102,7 +102,7 @@ impl PostgresProvider {
     }
 
     /// Releases the lease of an ack that was refused, so that its item is claimed again at once. That is its second
-    /// attempt, whose ack is not pipelined, so the runtime learns of the refusal.
+    /// attempt, whose ack is not pipelined, so the runtime learns why it fails.
     async fn release(&self, write: &CommitWrite) {
         let inner = &self.inner;
         let released = match write {
