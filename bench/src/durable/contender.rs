@@ -24,6 +24,8 @@ pub(crate) enum Own {
     Reveille,
     /// The same, with clients that are woken by a result instead of polling for it.
     Woken,
+    /// Our provider, whose acks wait for their commits.
+    WaitedAcks,
     /// Our provider, with one poll per waiter after every wake-up.
     Broadcast,
     /// Our provider, polling for a minute after every wake-up.
@@ -41,6 +43,7 @@ pub(crate) enum Peer {
 
 pub(super) const REVEILLE: Contender = Contender::Own(Own::Reveille);
 pub(super) const WOKEN: Contender = Contender::Own(Own::Woken);
+pub(super) const WAITED_ACKS: Contender = Contender::Own(Own::WaitedAcks);
 pub(super) const BROADCAST: Contender = Contender::Own(Own::Broadcast);
 pub(super) const EVERY_WAKE: Contender = Contender::Own(Own::EveryWake);
 pub(super) const CEILING: Contender = Contender::Own(Own::Memory);
@@ -52,6 +55,7 @@ impl Named for Contender {
         match self {
             Contender::Own(Own::Reveille) => "reveille",
             Contender::Own(Own::Woken) => "reveille, woken client",
+            Contender::Own(Own::WaitedAcks) => "reveille, waited acks",
             Contender::Own(Own::Broadcast) => "reveille, broadcast",
             Contender::Own(Own::EveryWake) => "reveille, polling after every wake",
             Contender::Own(Own::Memory) => "in memory (the ceiling)",

@@ -6,7 +6,7 @@
 use workloads::{Dispatchers, FanOut, Outcome, Waits, Workload};
 
 use super::arena::{Arena, Played};
-use super::contender::{CEILING, Contender, DUROXIDE_PG, DUROXIDE_PG_OPT, Entry, REVEILLE, WOKEN};
+use super::contender::{CEILING, Contender, DUROXIDE_PG, DUROXIDE_PG_OPT, Entry, REVEILLE, WAITED_ACKS, WOKEN};
 use crate::Result;
 use crate::comparison::{Comparison, Line, Named as _, compare};
 use crate::report::{Goal, Report};
@@ -57,7 +57,7 @@ impl Case {
         }
         arena.with_peers(match self.waits {
             Waits::Client => &[REVEILLE, WOKEN],
-            Waits::Signal => &[REVEILLE, CEILING],
+            Waits::Signal => &[REVEILLE, WAITED_ACKS, CEILING],
         })
     }
 }

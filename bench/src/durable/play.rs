@@ -41,6 +41,9 @@ pub(crate) async fn play(arguments: RoundArguments) -> Result<()> {
     let system = match arguments.system {
         Own::Memory => System::new(Arc::new(MemoryProvider::new(Polling::Long))),
         Own::Reveille => System::new(Arc::new(connect(&arguments, defaults).await?)),
+        Own::WaitedAcks => {
+            System::new(Arc::new(start(&arguments, options(&arguments, defaults).pipelined_acks(0)).await?))
+        }
         Own::Broadcast => {
             let broadcast = LongPollConfig { strategy: Strategy::Broadcast, ..defaults };
             System::new(Arc::new(connect(&arguments, broadcast).await?))
@@ -63,10 +66,17 @@ pub(crate) async fn play(arguments: RoundArguments) -> Result<()> {
     workloads::play(arguments.workload, system, BufReader::new(stdin()), stdout()).await
 }
 
-/// Our provider, once it receives notifications.
 async fn connect(arguments: &RoundArguments, long_poll: LongPollConfig) -> Result<PostgresProvider> {
+    start(arguments, options(arguments, long_poll)).await
+}
+
+fn options(arguments: &RoundArguments, long_poll: LongPollConfig) -> Options {
     let pool = reveille_pg::Options::default().max_connections(arguments.connections);
-    let options = Options::default().schema(arguments.schema.clone()).long_poll(long_poll).pool(pool);
+    Options::default().schema(arguments.schema.clone()).long_poll(long_poll).pool(pool)
+}
+
+/// Our provider, once it receives notifications.
+async fn start(arguments: &RoundArguments, options: Options) -> Result<PostgresProvider> {
     let provider = PostgresProvider::connect(&arguments.database_url, options).await?;
     let connected = async {
         while !provider.health().is_connected() {
