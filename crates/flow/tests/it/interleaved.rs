@@ -28,22 +28,22 @@ fn by_hand() -> Operation {
 }
 
 /// A concurrent transaction that holds locks.
-struct Holder {
+pub(crate) struct Holder {
     transaction: Transaction<'static, Postgres>,
     pid: i32,
 }
 
 impl Holder {
     /// A transaction that has run this statement.
-    async fn of(flow: &Fixture, sql: &str, task: Uuid) -> Holder {
+    pub(crate) async fn of(flow: &Fixture, sql: &str, task: Uuid) -> Holder {
         let mut transaction = flow.db.database().pool().begin().await.expect("begin");
         let pid = sqlx::query_scalar("select pg_backend_pid()").fetch_one(&mut *transaction).await.expect("a pid");
         sqlx::query(flow.db.schema().sql(sql)).bind(task).execute(&mut *transaction).await.expect("a lock");
         Holder { transaction, pid }
     }
 
-    /// Commits when this many sessions wait for it.
-    async fn end_before(self, flow: &Fixture, waiters: i64) {
+    /// Returns when this many sessions wait for it.
+    pub(crate) async fn is_waited_for(&self, flow: &Fixture, waiters: i64) {
         // The second one in the queue waits for the first.
         let waiting = "with recursive behind (pid) as (
             select $1 union select a.pid from pg_stat_activity a, behind b where b.pid = any (pg_blocking_pids(a.pid))
@@ -53,11 +53,20 @@ impl Holder {
             sqlx::query_scalar::<_, i64>(waiting).bind(self.pid).fetch_one(pool).await.expect("a count") >= waiters
         })
         .await;
+    }
+
+    pub(crate) async fn end(self) {
         self.transaction.commit().await.expect("commit");
+    }
+
+    /// Commits when this many sessions wait for it.
+    async fn end_before(self, flow: &Fixture, waiters: i64) {
+        self.is_waited_for(flow, waiters).await;
+        self.end().await;
     }
 }
 
-const THE_TASK: &str = "select from {schema}.task t where t.id = $1 for update";
+pub(crate) const THE_TASK: &str = "select from {schema}.task t where t.id = $1 for update";
 
 /// An operation waits for a claim that is not committed yet: the step is taken from its claimer.
 /// The claim is held open until the operation waits for it.
