@@ -79,6 +79,8 @@ pub struct ClaimedStep {
     pub max_attempts: u32,
     /// How long the worker holds the step without a heartbeat.
     pub lease: Duration,
+    /// When the claim was sent: the lease began later.
+    pub(crate) sent_at: Instant,
     /// The longest duration of this attempt.
     pub timeout: Option<Duration>,
     /// The task's context.
@@ -300,7 +302,7 @@ impl Claim for Claims {
             .bind(waiters.iter().map(|waiter| waiter.args.worker.as_str()).collect::<Vec<_>>())
             .bind(waiters.iter().map(|waiter| waiter.args.lease.as_millis() as i64).collect::<Vec<_>>());
         let ClaimResponse { last, steps, oversized } =
-            ClaimResponse::read(query.fetch(&mut *conn), waiters.len()).await?;
+            ClaimResponse::read(query.fetch(&mut *conn), waiters.len(), began).await?;
         let last = &last;
         let next_due_ms: Option<f64> = last.try_get("next_due_ms")?;
         if steps.is_empty() && next_due_ms.is_some_and(|ms| ms <= 0.0) {
@@ -388,7 +390,7 @@ impl Claims {
     }
 }
 
-pub(crate) fn read(row: &PgRow) -> reveille_pg::Result<ClaimedStep> {
+pub(crate) fn read(row: &PgRow, sent_at: Instant) -> reveille_pg::Result<ClaimedStep> {
     let json = |column: &str| {
         let text: Option<String> = row.try_get(column)?;
         text.map(RawValue::from_string).transpose().map_err(|error| sqlx::Error::Decode(error.into()))
@@ -406,6 +408,7 @@ pub(crate) fn read(row: &PgRow) -> reveille_pg::Result<ClaimedStep> {
         attempt: row.try_get::<i32, _>("attempt")? as u32,
         max_attempts: row.try_get::<i32, _>("max_attempts")? as u32,
         lease: ms(row.try_get("lease_ms")?),
+        sent_at,
         timeout: row.try_get::<Option<i64>, _>("timeout_ms")?.map(ms),
         context: json("context")?.unwrap_or_else(null),
         correlation_id: row.try_get("correlation_id")?,

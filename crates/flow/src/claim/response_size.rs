@@ -7,6 +7,7 @@ use futures_util::stream::{Stream, StreamExt as _};
 use serde_json::value::RawValue;
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
+use tokio::time::Instant;
 
 use crate::claim::token::Token;
 use crate::claim::{ClaimedStep, read};
@@ -31,12 +32,13 @@ impl ClaimResponse {
     pub(crate) async fn read(
         mut rows: impl Stream<Item = sqlx::Result<PgRow>> + Unpin,
         waiters: usize,
+        sent_at: Instant,
     ) -> reveille_pg::Result<ClaimResponse> {
         let mut held = vec![0; waiters];
         let (mut last, mut steps, mut oversized) = (None, Vec::new(), Vec::new());
         while let Some(row) = rows.next().await.transpose()? {
             let Some(row) = last.replace(row) else { continue };
-            let step = read(&row)?;
+            let step = read(&row, sent_at)?;
             let waiter = row.try_get::<i32, _>("waiter")? as usize;
             let (bytes, first) = (step.bytes(), held[waiter] == 0);
             if first || held[waiter] + bytes <= RESPONSE_BYTES_MAX {

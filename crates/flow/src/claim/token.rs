@@ -12,7 +12,7 @@ use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
 /// A claim of a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token {
     /// The task.
     pub task: Uuid,

@@ -122,12 +122,9 @@ impl Flow {
         try_join_all(writes.into_iter().map(|write| self.submitted(write))).await
     }
 
-    /// Ends one attempt. After an error the report may be sent again.
-    pub(crate) async fn report_one(&self, ended: &StepReport) -> Result<ReportAnswer> {
-        self.submitted(self.write(ended).await?).await
-    }
-
-    async fn submitted(&self, write: std::result::Result<Write, Refused>) -> Result<ReportAnswer> {
+    /// Submits a write and returns its outcome. After an error the report may be sent again. The first poll adds the write
+    /// to the next write batch, unless too many are waiting.
+    pub(crate) async fn submitted(&self, write: std::result::Result<Write, Refused>) -> Result<ReportAnswer> {
         match write {
             Err(refused) => Ok(Err(refused)),
             Ok(write) => {
@@ -156,7 +153,10 @@ impl Flow {
     }
 
     /// The write for a report, unless the report is rejected before it is sent.
-    async fn write(&self, StepReport { token, result }: &StepReport) -> Result<std::result::Result<Write, Refused>> {
+    pub(crate) async fn write(
+        &self,
+        StepReport { token, result }: &StepReport,
+    ) -> Result<std::result::Result<Write, Refused>> {
         self.inner.track_namespaces().await;
         let token = *token;
         let cached = self.inner.template_by_id(token.template).await?;

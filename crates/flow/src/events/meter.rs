@@ -35,6 +35,7 @@ metrics! {
     FALLBACK_POLLS = "reveille_flow_fallback_polls_total", "counter", "runs of the fallback poller, by outcome (done, failed)";
     ATTEMPTS_ENDED = "reveille_flow_attempts_ended_total", "counter", "attempts that workers ended through this process, by the resulting state of the step";
     TASKS_ENDED = "reveille_flow_tasks_ended_total", "counter", "tasks that ended with one of these attempts, by state";
+    REPORTS_FAILED = "reveille_flow_reports_failed_total", "counter", "reports of workers in Rust that took no effect, by reason (lost, rejected, failed)";
     ANNOUNCED = "reveille_flow_announcements_sent_total", "counter", "notifications sent to outside listeners";
     UNANNOUNCED = "reveille_flow_announcements_dropped_total", "counter", "changes of tasks that were not announced, because too many were waiting or the database failed";
 }
@@ -45,6 +46,12 @@ pub(crate) fn count_reported(step: &'static str, task: Option<&'static str>) {
     if let Some(task) = task {
         metrics::counter!(TASKS_ENDED, "state" => task).increment(1);
     }
+}
+
+/// Counts a report of a worker in Rust that took no effect and is not sent again: the lease was `lost`, the report was
+/// `rejected`, or sending it `failed` until the lease ended.
+pub(crate) fn count_failed_report(reason: &'static str) {
+    metrics::counter!(REPORTS_FAILED, "reason" => reason).increment(1);
 }
 
 /// The counters since the start, named like the metrics.

@@ -50,7 +50,7 @@ pub use router::{EventHandler, EventRouter, Failed, NamespacePattern, RoutingRul
 pub use view::{Orchestration, RoutingRuleView};
 
 pub(crate) use announce::NAMESPACE_CREATED;
-pub(crate) use meter::{Meter, count_reported};
+pub(crate) use meter::{Meter, count_failed_report, count_reported};
 pub(crate) use poller::WaitingClaims;
 pub(crate) use task_events::{Cause, TaskEvents, run as publish_task_events};
 

@@ -101,6 +101,7 @@ impl Deliveries {
         waiters: &[&Args],
     ) -> reveille_pg::Result<(SentClaims<'_, i64>, Vec<Verdict>, Vec<(usize, ClaimedStep)>)> {
         let (fence, sent) = self.releases.sent();
+        let sent_at = Instant::now();
         let messages = || deliveries.iter().map(|delivery| &delivery.message);
         let rows = sqlx::query(&self.claim)
             .bind(messages().map(|message| message.task).collect::<Vec<_>>())
@@ -115,8 +116,9 @@ impl Deliveries {
         let verdicts: Vec<String> = first.try_get("verdicts")?;
         let verdict = |word: &str| Verdict::of(word).ok_or_else(|| unknown("verdict of claim_delivered", word));
         let verdicts = verdicts.iter().map(|word| verdict(word)).collect::<sqlx::Result<Vec<Verdict>>>()?;
-        let read =
-            |row: &sqlx::postgres::PgRow| Ok((row.try_get::<i32, _>("waiter")?.max(0) as usize, claim::read(row)?));
+        let read = |row: &sqlx::postgres::PgRow| {
+            Ok((row.try_get::<i32, _>("waiter")?.max(0) as usize, claim::read(row, sent_at)?))
+        };
         let steps = steps.iter().map(read).collect::<reveille_pg::Result<_>>()?;
         Ok((sent, verdicts, steps))
     }

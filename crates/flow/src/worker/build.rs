@@ -11,6 +11,7 @@ use super::counts::Tally;
 use super::handler::{Handler, HandlerOutput};
 use super::handlers::Handlers;
 use super::run::Run;
+use super::slots::{PIPELINED_REPORTS, Slots};
 use super::step::Step;
 use crate::claim::ClaimRequest;
 use crate::complete::Failure;
@@ -21,7 +22,7 @@ use crate::flow::Flow;
 const LEASE: Duration = Duration::from_secs(30);
 /// The default number of concurrent handlers.
 const CONCURRENCY: usize = 32;
-/// The most concurrent handlers: each has a lease to extend.
+/// The most concurrent handlers, and pipelined reports: each has a lease to extend.
 const CONCURRENCY_MAX: usize = 10_000;
 
 /// The configuration of a worker.
@@ -30,6 +31,7 @@ pub struct WorkerBuilder {
     flow: Flow,
     request: ClaimRequest,
     concurrency: usize,
+    pipelined_reports: usize,
     handlers: Handlers,
 }
 
@@ -37,7 +39,13 @@ impl Flow {
     /// Configures a worker. The history shows its name.
     pub fn worker(&self, name: impl Into<String>) -> WorkerBuilder {
         let request = ClaimRequest { name: name.into(), namespaces: Vec::new(), steps: None, lease: LEASE };
-        WorkerBuilder { flow: self.clone(), request, concurrency: CONCURRENCY, handlers: Handlers::new() }
+        WorkerBuilder {
+            flow: self.clone(),
+            request,
+            concurrency: CONCURRENCY,
+            pipelined_reports: PIPELINED_REPORTS,
+            handlers: Handlers::new(),
+        }
     }
 }
 
@@ -57,6 +65,16 @@ impl WorkerBuilder {
     /// The most handlers that run at the same time; default 32.
     pub fn concurrency(mut self, handlers: usize) -> WorkerBuilder {
         self.concurrency = handlers;
+        self
+    }
+
+    /// How many reports may be in progress whose handlers' slots are free: the worker claims and starts the next steps
+    /// while they are committed. Default 64; 0 keeps every slot taken until the outcome of its report is known.
+    ///
+    /// A slot also stays taken while a report has more than 64 KiB, is sent again after an error, or its lease ends
+    /// within a second.
+    pub fn pipelined_reports(mut self, reports: usize) -> WorkerBuilder {
+        self.pipelined_reports = reports;
         self
     }
 
@@ -109,22 +127,26 @@ impl WorkerBuilder {
     /// Starts the worker. It claims steps at once.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if it has no namespace or no handler, two handlers for one callable, or an invalid lease or
-    /// concurrency.
+    /// [`Error::Invalid`] if it has no namespace or no handler, two handlers for one callable, or an invalid lease,
+    /// concurrency or number of pipelined reports.
     ///
     /// # Panics
     /// Outside a tokio runtime.
     pub fn start(self) -> Result<Worker> {
-        let WorkerBuilder { flow, request, concurrency, handlers } = self;
+        let WorkerBuilder { flow, request, concurrency, pipelined_reports, handlers } = self;
         request.check()?;
         let registry = handlers.registry()?;
         if !(1..=CONCURRENCY_MAX).contains(&concurrency) {
             let reason = format!("must be between 1 and {CONCURRENCY_MAX}, got {concurrency}");
             return Err(Error::invalid("concurrency", reason));
         }
+        if pipelined_reports > CONCURRENCY_MAX {
+            let reason = format!("must be at most {CONCURRENCY_MAX}, got {pipelined_reports}");
+            return Err(Error::invalid("pipelined_reports", reason));
+        }
         let tally = Arc::new(Tally::default());
         let (end, ending) = oneshot::channel();
-        let run = Run::new(flow, request, registry, concurrency, tally.clone());
+        let run = Run::new(flow, request, registry, Slots::new(concurrency, pipelined_reports), tally.clone());
         Ok(Worker { tally, end, ended: tokio::spawn(run.until(ending)) })
     }
 }

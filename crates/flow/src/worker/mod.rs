@@ -11,6 +11,8 @@
 //! with that name for a while. So several programs can share a namespace, each with its own handlers. Workers that list
 //! their step names never claim unhandled steps.
 //!
+//! **Pipelined reports.** While a report is committed, the slot of its handler is free: see `slots.rs`.
+//!
 //! **Guarantees.** A report is applied once, and only while the worker holds the lease: the database checks a fencing
 //! token. A handler may still run more than once, because a worker may die after the handler and before the report.
 //! Effects outside the database must be idempotent. [`Flow::orchestrate`](crate::Flow::orchestrate) must run in this
@@ -23,7 +25,9 @@ mod failure;
 mod handler;
 mod handlers;
 mod heartbeat;
+mod reports;
 mod run;
+mod slots;
 mod step;
 mod unhandled;
 
@@ -63,7 +67,8 @@ impl Worker {
     }
 
     /// Stops the worker: it claims no more steps, gives handlers a grace period, and then aborts them and releases
-    /// their steps without counting an attempt. Returns when all reports are sent.
+    /// their steps without counting an attempt. Returns when the outcome of every report is known, or its retries have
+    /// ended.
     ///
     /// Handlers are notified by [`Signal::stopping`]: one that saves checkpoints can yield. Results within the grace
     /// period are applied as usual.

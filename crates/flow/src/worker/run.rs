@@ -1,8 +1,8 @@
 //! The main task of a worker: claims steps, runs handlers, and sends reports and heartbeats.
 //!
 //! It owns all state, so there is no lock. It waits for several events at once: for one claim, which asks for as many
-//! steps as there are free slots; for handlers; for pending reports, which are sent concurrently so that write
-//! batches combine them; and for one heartbeat.
+//! steps as there are free slots; for handlers; for reports, which are submitted concurrently so that write batches
+//! combine them; and for one heartbeat.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -10,8 +10,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use futures_util::StreamExt;
-use futures_util::stream::FuturesUnordered;
 use tokio::sync::{oneshot, watch};
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -19,20 +17,21 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use super::counts::{Tally, count};
 use super::handler::RunHandler;
 use super::heartbeat::{Heartbeat, HeartbeatResult};
+use super::reports::{Progress, Reports};
+use super::slots::Slots;
 use super::step::{Link, Over, Signal};
 use super::unhandled::UnhandledSteps;
 use crate::claim::token::Token;
 use crate::claim::{ClaimRequest, ClaimedStep, WANT_MAX};
-use crate::complete::{AttemptResult, Failure, Refused, ReportedStep, StepReport};
+use crate::complete::{AttemptResult, Failure, Refused, ReportAnswer, StepReport};
 use crate::error::{Error, Result};
+use crate::events::count_failed_report;
 use crate::flow::Flow;
 
 /// How long one claim waits before it is repeated.
 const WAIT: Duration = Duration::from_secs(86_400);
 /// The pause after a database error.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Reports that may be pending before claiming pauses, if the concurrency is lower.
-const REPORTS: usize = 64;
 /// How long aborted handlers may take to end before their steps are released anyway.
 const ENDING: Duration = Duration::from_secs(1);
 /// How long before the step's timeout its handler is aborted, so that the failure can be reported while the lease is
@@ -42,14 +41,21 @@ const TIMEOUT_RESERVE: Duration = Duration::from_secs(1);
 /// A step that this worker holds.
 struct HeldStep {
     name: String,
-    /// When its lease ends, as far as the worker knows.
+    /// When its lease ends at the earliest: counted from when the claim or the last heartbeat was sent.
     until: Instant,
+    /// When its attempt reaches the timeout at the earliest. Heartbeats do not extend the lease beyond.
+    timeout_at: Option<Instant>,
     /// Aborts its handler; `None` when the handler has ended and its report is pending.
     handler: Option<AbortHandle>,
 }
 
-/// A pending report, and its response.
-type Report = Pin<Box<dyn Future<Output = (StepReport, Result<Result<ReportedStep, Refused>>)> + Send>>;
+impl HeldStep {
+    /// Until when the worker surely holds the step.
+    fn surely_until(&self) -> Instant {
+        self.timeout_at.map_or(self.until, |timeout_at| self.until.min(timeout_at))
+    }
+}
+
 type Claiming = Pin<Box<dyn Future<Output = Result<Vec<ClaimedStep>>> + Send>>;
 
 /// The stages of stopping.
@@ -67,7 +73,7 @@ pub(super) struct Run {
     flow: Flow,
     request: ClaimRequest,
     registry: HashMap<String, Arc<dyn RunHandler>>,
-    concurrency: usize,
+    slots: Slots,
     tally: Arc<Tally>,
     stage: Stage,
     stopping: watch::Sender<bool>,
@@ -76,7 +82,7 @@ pub(super) struct Run {
     /// The token of each handler task.
     tasks: HashMap<Id, Token>,
     open: HashMap<Token, HeldStep>,
-    reports: FuturesUnordered<Report>,
+    reports: Reports,
     heartbeat: Heartbeat,
     unhandled: UnhandledSteps,
 }
@@ -86,15 +92,16 @@ impl Run {
         flow: Flow,
         request: ClaimRequest,
         registry: HashMap<String, Arc<dyn RunHandler>>,
-        concurrency: usize,
+        slots: Slots,
         tally: Arc<Tally>,
     ) -> Run {
         Run {
             heartbeat: Heartbeat::new(request.lease, Instant::now()),
+            reports: Reports::new(flow.clone()),
             flow,
             request,
             registry,
-            concurrency,
+            slots,
             tally,
             stage: Stage::Working,
             stopping: watch::Sender::new(false),
@@ -102,12 +109,11 @@ impl Run {
             handlers: JoinSet::new(),
             tasks: HashMap::new(),
             open: HashMap::new(),
-            reports: FuturesUnordered::new(),
             unhandled: UnhandledSteps::default(),
         }
     }
 
-    /// Runs until it is stopped or its handle is dropped, and all reports are sent.
+    /// Runs until it is stopped or its handle is dropped, and no report is without an outcome.
     pub(super) async fn until(mut self, mut end: oneshot::Receiver<Duration>) {
         loop {
             let now = Instant::now();
@@ -121,7 +127,7 @@ impl Run {
             tokio::select! {
                 grace = &mut end, if matches!(self.stage, Stage::Working) => self.stop(grace.unwrap_or_default()),
                 Some(ended) = self.handlers.join_next_with_id() => self.handlers_ended(ended),
-                Some((ended, answer)) = self.reports.next() => self.reported(ended, answer),
+                progress = self.reports.next() => self.reports_progressed(progress),
                 claimed = next_claim(&mut self.claim) => self.claimed(claimed),
                 result = self.heartbeat.result() => self.heartbeat_ended(result),
                 () = sleep_until(alarm) => {}
@@ -141,9 +147,11 @@ impl Run {
 
     /// Claims as many steps as there are free slots; one claim at a time.
     fn begin_claim(&mut self, now: Instant) {
-        let reports = self.concurrency.max(REPORTS).saturating_sub(self.reports.len());
-        let want = self.concurrency.saturating_sub(self.handlers.len()).min(reports).min(WANT_MAX);
-        if want == 0 || self.claim.is_some() || !matches!(self.stage, Stage::Working) {
+        if self.claim.is_some() || !matches!(self.stage, Stage::Working) {
+            return;
+        }
+        let want = self.slots.free(self.handlers.len(), self.reports.len(), now).min(WANT_MAX);
+        if want == 0 {
             return;
         }
         let (flow, request, skipped) = (self.flow.clone(), self.request.clone(), self.unhandled.skipped(now));
@@ -178,7 +186,12 @@ impl Run {
         count(&self.tally.claimed);
         let now = Instant::now();
         let token = step.token;
-        let mut open = HeldStep { name: step.name.clone(), until: now + step.lease, handler: None };
+        let mut open = HeldStep {
+            name: step.name.clone(),
+            until: step.sent_at + step.lease,
+            timeout_at: step.timeout.map(|timeout| step.sent_at + timeout),
+            handler: None,
+        };
         let Some(handler) = self.registry.get(&step.callable) else {
             if let Some(pause) = self.unhandled.claimed(&step.definition, now) {
                 let ClaimedStep { namespace, definition, callable, .. } = &step;
@@ -242,25 +255,24 @@ impl Run {
         self.report(token, result);
     }
 
-    fn report(&self, token: Token, result: AttemptResult) {
-        self.send(StepReport { token, result }, Duration::ZERO);
+    fn report(&mut self, token: Token, result: AttemptResult) {
+        self.reports.send(StepReport { token, result });
     }
 
-    fn send(&self, ended: StepReport, pause: Duration) {
-        let flow = self.flow.clone();
-        self.reports.push(Box::pin(async move {
-            if !pause.is_zero() {
-                sleep(pause).await;
+    fn reports_progressed(&mut self, Progress { submitted, answered }: Progress) {
+        for (token, bytes) in submitted {
+            if let Some(open) = self.open.get(&token) {
+                self.slots.submitted(token, open.surely_until(), bytes);
             }
-            let answer = flow.report_one(&ended).await;
-            (ended, answer)
-        }));
+        }
+        answered.into_iter().for_each(|(report, answer)| self.reported(report, answer));
     }
 
     /// Handles the response to a report.
-    fn reported(&mut self, ended: StepReport, answer: Result<Result<ReportedStep, Refused>>) {
+    fn reported(&mut self, ended: StepReport, answer: Result<ReportAnswer>) {
         let StepReport { token, result } = &ended;
         let Some(open) = self.open.get(token) else { return };
+        self.slots.answered(*token, open.surely_until());
         let (worker, task, step) = (&self.request.name, token.task, &open.name);
         match answer {
             Ok(Ok(_)) => count(match result {
@@ -271,7 +283,7 @@ impl Run {
             }),
             Ok(Err(Refused::Lost)) => {
                 tracing::warn!(worker, %task, step, "lease lost before the step ended");
-                count(&self.tally.lost);
+                self.report_failed("lost");
             }
             Ok(Err(refused @ Refused::Invalid { .. })) => {
                 tracing::warn!(worker, %task, step, error = reveille_pg::causes(&refused), "result of a handler rejected");
@@ -279,11 +291,11 @@ impl Run {
                     let failure = Failure::permanent(format!("result rejected: {refused}"));
                     return self.report(*token, AttemptResult::Failed(failure.of_kind("refused")));
                 }
-                count(&self.tally.lost);
+                self.report_failed("rejected");
             }
             Err(error) if error.is_transient() && Instant::now() < open.until => {
                 tracing::warn!(worker, %task, step, error = reveille_pg::causes(&error), "reporting the end of a step failed; retrying");
-                return self.send(ended, PAUSE);
+                return self.reports.send_again(ended, PAUSE);
             }
             Err(error)
                 if matches!(result, AttemptResult::Complete(_) | AttemptResult::Yielded(_))
@@ -295,10 +307,16 @@ impl Run {
             }
             Err(error) => {
                 tracing::warn!(worker, %task, step, error = reveille_pg::causes(&error), "reporting the end of a step failed");
-                count(&self.tally.lost);
+                self.report_failed("failed");
             }
         }
         self.open.remove(&ended.token);
+    }
+
+    /// A report took no effect and is not sent again: the step is claimed again when its lease ends.
+    fn report_failed(&self, reason: &'static str) {
+        count(&self.tally.lost);
+        count_failed_report(reason);
     }
 
     /// Extends the leases of held steps and aborts the handlers of lost ones. Steps with a pending report are left to
@@ -312,7 +330,11 @@ impl Run {
         for (token, answer) in answers {
             let Some(open) = self.open.get_mut(&token) else { continue };
             match (answer, &open.handler) {
-                (Ok(()), _) => open.until = since + self.request.lease,
+                (Ok(()), _) => {
+                    let before = open.surely_until();
+                    open.until = since + self.request.lease;
+                    self.slots.extended(token, before, open.surely_until());
+                }
                 (Err(_), None) => {}
                 (Err(_), Some(handler)) => {
                     tracing::warn!(worker, task = %token.task, step = open.name, "lease lost: aborting the handler");

@@ -42,5 +42,6 @@ mod values;
 mod waiting;
 mod worker_ends;
 mod worker_graphs;
+mod worker_reports;
 mod worker_unhandled_steps;
 mod workers;
