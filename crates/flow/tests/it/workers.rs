@@ -301,6 +301,7 @@ async fn a_worker_with_invalid_options_is_rejected() {
         (flow.worker("w").namespace(NAMESPACE), "handlers"),
         (whole(&flow).handle("a", nothing), "handlers"),
         (whole(&flow).concurrency(0), "concurrency"),
+        (whole(&flow).pipelined_reports(10_001), "pipelined_reports"),
         (whole(&flow).lease(Duration::ZERO), "lease_ms"),
     ];
     for (builder, expected) in refused {
