@@ -52,6 +52,7 @@ pub use notify::dispatcher::ListenerState;
 pub use notify::rate::TRAILING;
 pub use options::{AggressiveOn, Listening, Options, Strategy};
 pub use snapshot::{Aged, READ_WITHIN, Snapshot};
+pub use wait::attached::AttachedPoll;
 pub use wait::claim::{Claim, Claimed, PollRequest, PollResult, Waiter};
 pub use wait::consumer::{Consumer, ConsumerHealth};
 pub use wait::scan_bound::{RECENT, Scan, ScanBounds};

@@ -12,7 +12,9 @@ use reveille_wake::{
     BatchResult, BatchedWrite, Channel, Claim, Consumer, Payload, PollRequest, PollResult, Topic, Wake, WakeUp,
     WriteBatch, Writer, WriterOptions,
 };
-use sqlx::{PgConnection, Row};
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::query::Query;
+use sqlx::{PgConnection, Postgres, Row};
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -47,17 +49,20 @@ impl Jobs {
         let sql = |text| schema.sql(text);
         let claims = Claims {
             channel: channel.clone(),
-            claim: sql("select * from {schema}.claim($1, $2, $3)"),
+            claim: sql("select * from {schema}.claim($1, $2, $3, in_write => false)"),
             give_back: sql("select {schema}.give_back($1, $2)"),
             sweep: sql(include_str!("sql/sweep.sql")),
         };
+        let claims = wake.consumer("jobs", claims);
         let enqueue = Enqueue {
             channel: channel.clone(),
+            claims: claims.clone(),
             sql: sql("select * from {schema}.enqueue($1, $2, $3, $4, $5, $6, $7)"),
+            and_claim: sql(include_str!("sql/enqueue_and_claim.sql")),
         };
         let finish = Finish { channel, sql: sql("select * from {schema}.finish($1, $2, $3, $4, $5, $6, $7)") };
         Ok(Jobs {
-            claims: wake.consumer("jobs", claims),
+            claims,
             enqueues: wake.writer("enqueue", enqueue, WriterOptions::default()),
             finishes: wake.writer("finish", finish, WriterOptions::default()),
             wake,
@@ -125,23 +130,7 @@ impl Claim for Claims {
         conn: &mut PgConnection,
         poll: &PollRequest<String, Duration>,
     ) -> reveille_pg::Result<PollResult<Job>> {
-        // One lease time for all: the longest requested.
-        let lease = poll.waiters.iter().map(|waiter| *waiter.args).max().unwrap_or_default();
-        let query = sqlx::query(&self.claim)
-            .bind(&poll.key)
-            .bind(poll.wanted().min(1_000) as i32)
-            .bind(lease.as_millis() as i64);
-        let rows = query.fetch_all(conn).await?;
-        let mut jobs = Vec::new();
-        for row in rows.iter().filter(|row| row.get::<Option<i64>, _>("id").is_some()) {
-            jobs.push(Job {
-                id: row.get("id"),
-                token: row.get("token"),
-                attempt: row.get("attempt"),
-                body: row.get("body"),
-            });
-        }
-        Ok(PollResult::next_due_ms(rows.first().and_then(|row| row.get("next_due_ms"))).deal(poll, jobs, Some(lease)))
+        Ok(claimed(&bind_claim(sqlx::query(&self.claim), poll).fetch_all(conn).await?, poll))
     }
 
     async fn give_back(&self, conn: &mut PgConnection, jobs: &[Job]) -> reveille_pg::Result<()> {
@@ -157,10 +146,38 @@ impl Claim for Claims {
     }
 }
 
-/// Adds jobs. A job must not be added twice, so outcomes are recorded.
+/// One lease time for all waiters: the longest requested.
+fn lease_of(poll: &PollRequest<String, Duration>) -> Duration {
+    poll.waiters.iter().map(|waiter| *waiter.args).max().unwrap_or_default()
+}
+
+fn bind_claim<'q>(
+    query: Query<'q, Postgres, PgArguments>,
+    poll: &'q PollRequest<String, Duration>,
+) -> Query<'q, Postgres, PgArguments> {
+    query.bind(&poll.key).bind(poll.wanted().min(1_000) as i32).bind(lease_of(poll).as_millis() as i64)
+}
+
+/// The jobs in the rows of a claim.
+fn claimed(rows: &[PgRow], poll: &PollRequest<String, Duration>) -> PollResult<Job> {
+    let has_job = |row: &&PgRow| row.get::<Option<i64>, _>("id").is_some();
+    let job = |row: &PgRow| Job {
+        id: row.get("id"),
+        token: row.get("token"),
+        attempt: row.get("attempt"),
+        body: row.get("body"),
+    };
+    let jobs = rows.iter().filter(has_job).map(job).collect();
+    let next_due_ms = rows.first().and_then(|row| row.get("next_due_ms"));
+    PollResult::next_due_ms(next_due_ms).deal(poll, jobs, Some(lease_of(poll)))
+}
+
+/// Adds jobs, and claims for workers that wait for them. A job must not be added twice, so outcomes are recorded.
 struct Enqueue {
     channel: Channel,
+    claims: Consumer<Claims>,
     sql: Sql,
+    and_claim: Sql,
 }
 
 struct NewJob {
@@ -189,7 +206,15 @@ impl BatchedWrite for Enqueue {
         let queues: Vec<&str> = batch.writes.iter().map(|job| job.queue.as_str()).collect();
         let bodies: Vec<&str> = batch.writes.iter().map(|job| job.body.as_str()).collect();
         let delays: Vec<i64> = batch.writes.iter().map(|job| job.delay.as_millis() as i64).collect();
-        batch.result(self, &batch.query(&self.sql).bind(queues).bind(bodies).bind(delays).fetch_one(conn).await?)
+        let Some(poll) = batch.attach(&self.claims) else {
+            let query = batch.query(&self.sql).bind(queues).bind(bodies).bind(delays);
+            return batch.result(self, &query.fetch_one(conn).await?);
+        };
+        let query = batch.query(&self.and_claim).bind(queues).bind(bodies).bind(delays);
+        let rows = bind_claim(query, poll.request()).fetch_all(conn).await?;
+        let claimed = claimed(&rows, poll.request());
+        let first = rows.first().ok_or(sqlx::Error::RowNotFound)?;
+        Ok(batch.result(self, first)?.with_claims(poll, claimed))
     }
 
     fn decode(&self, _: &NewJob, id: &str) -> Option<i64> {

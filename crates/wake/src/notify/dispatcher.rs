@@ -28,6 +28,8 @@ use crate::wait::reason::Reason;
 
 pub(crate) type GroupId = u64;
 
+/// Groups of one wake-up that are looked at for an attached poll.
+const ATTACHED_MAX: usize = 16;
 /// Concurrent polls of a process after the listener was reconnected, when every group polls.
 const RESYNC_POLLS: usize = 4;
 /// Concurrent writes that are sent alone; at most a quarter of the pool.
@@ -117,9 +119,9 @@ struct ChannelState {
 }
 
 /// A group of a consumer: the consumer's address, and the group.
-type Subscriber = (usize, GroupId);
+pub(crate) type Subscriber = (usize, GroupId);
 
-fn address(target: &Weak<dyn WakeTarget>) -> usize {
+pub(crate) fn address(target: &Weak<dyn WakeTarget>) -> usize {
     target.as_ptr().cast::<()>().addr()
 }
 
@@ -284,10 +286,18 @@ impl Dispatcher {
 
     /// Wakes the waiters of this process. Delays count from `since`.
     pub(crate) fn wake_local(&self, wake_ups: &[WakeUp], since: Instant) {
+        self.wake_others(wake_ups, since, &[]);
+    }
+
+    /// Wakes the waiters of this process, but for groups whose polls have seen the work already.
+    fn wake_others(&self, wake_ups: &[WakeUp], since: Instant, covered: &[Subscriber]) {
         for wake_up in merge(wake_ups.iter().cloned()) {
             let keys: Vec<&str> = wake_up.keys.iter().map(AsRef::as_ref).collect();
             let groups = self.groups(wake_up.channel.name(), if keys.is_empty() { None } else { Some(&keys) });
             for (target, group) in groups {
+                if covered.contains(&(address(&Arc::downgrade(&target)), group)) {
+                    continue;
+                }
                 if wake_up.delay.is_zero() {
                     target.wake_up(group, Reason::Local)
                 } else {
@@ -330,9 +340,15 @@ impl Dispatcher {
     }
 
     /// A write has committed on `backend` (`None`: or may have). Wakes its waiters here first, so that its own
-    /// notification can be ignored.
-    pub(crate) fn committed(&self, plan: NotifyPlan, wake_ups: &[WakeUp], backend: Option<u32>) {
-        self.wake_local(wake_ups, plan.since);
+    /// notification can be ignored; `covered` are groups for which the write has claimed.
+    pub(crate) fn committed(
+        &self,
+        plan: NotifyPlan,
+        wake_ups: &[WakeUp],
+        backend: Option<u32>,
+        covered: &[Subscriber],
+    ) {
+        self.wake_others(wake_ups, plan.since, covered);
         if let Some(backend) = backend {
             let now = Instant::now();
             let mut state = self.state.lock();
@@ -387,6 +403,24 @@ impl Dispatcher {
             Some(keys) => keys.iter().filter_map(|key| channel.topics.get(*key)).flatten().collect(),
         };
         subscribers.into_iter().filter_map(|((_, group), target)| Some((target.upgrade()?, *group))).collect()
+    }
+
+    /// Groups of a consumer that these wake-ups concern now, a bounded number of them.
+    pub(crate) fn groups_of(&self, target: &Weak<dyn WakeTarget>, wake_ups: &[WakeUp]) -> Vec<GroupId> {
+        let state = self.state.lock();
+        let mut groups = Vec::new();
+        for wake_up in wake_ups.iter().filter(|wake_up| wake_up.delay.is_zero()) {
+            let Some(channel) = state.channels.get(wake_up.channel.name()) else { continue };
+            let of_target = |subscriber: &Subscriber| (subscriber.0 == address(target)).then_some(subscriber.1);
+            let room = ATTACHED_MAX - groups.len();
+            if wake_up.keys.is_empty() {
+                groups.extend(channel.topics.values().flat_map(HashMap::keys).filter_map(of_target).take(room));
+            } else {
+                let topics = wake_up.keys.iter().filter_map(|key| channel.topics.get(key));
+                groups.extend(topics.flat_map(HashMap::keys).filter_map(of_target).take(room));
+            }
+        }
+        groups
     }
 
     // Notifications of other processes

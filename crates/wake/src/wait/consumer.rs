@@ -33,7 +33,7 @@ const OVERTIME: Duration = Duration::from_secs(1);
 
 /// Claims one kind of work for all who wait for it. Cheap to clone; made by [`Wake::consumer`](crate::Wake::consumer).
 pub struct Consumer<C: Claim> {
-    inner: Arc<Inner<C>>,
+    pub(crate) inner: Arc<Inner<C>>,
 }
 
 impl<C: Claim> Clone for Consumer<C> {
@@ -284,7 +284,7 @@ impl<C: Claim> Drop for Registration<C> {
 
 impl<C: Claim> Inner<C> {
     /// This consumer as the dispatcher sees it.
-    fn wake_target(&self) -> Weak<dyn WakeTarget> {
+    pub(crate) fn wake_target(&self) -> Weak<dyn WakeTarget> {
         self.me.clone()
     }
 

@@ -30,6 +30,8 @@ const RETRY_LONGEST: Duration = Duration::from_secs(1);
 pub(crate) const KEEP: Duration = Duration::from_secs(60);
 /// Waiters served by one poll: arrays of this size are still cheap to plan and to send.
 const WAITERS_PER_POLL: usize = 1_000;
+/// Waiters served by one attached poll: its arguments make the statement of a write longer.
+const ATTACHED_WAITERS: usize = 256;
 /// Visibility keys remembered per group; beyond it new waiters poll for themselves.
 const VISIBILITY_KEYS_MAX: usize = 4_096;
 /// A next due time is relative to the time at which the poll read the database: halfway, but not later than this after
@@ -306,6 +308,16 @@ impl<W> Group<W> {
         Some(BegunPoll { waiters, reason, since, ready_since })
     }
 
+    /// Begins a poll that a write batch makes in its own statement. `None` unless the group is asleep: otherwise its
+    /// next poll is made anyway.
+    pub(crate) fn begin_attached_poll(&mut self, now: Instant, epoch: ListenerEpoch) -> Option<BegunPoll> {
+        if !self.is_asleep() || self.is_failing() || self.waiters.len() > ATTACHED_WAITERS {
+            return None;
+        }
+        self.request_poll(Reason::Attached, now);
+        self.begin_poll(now, epoch)
+    }
+
     /// The waiters of the next poll: all, or, if they are too many, first those that need a poll, in order of waiting.
     /// `continues`: the others took part in an earlier poll whose result still holds.
     fn waiters_of_next_poll(&mut self, continues: bool) -> Vec<WaiterId> {
@@ -362,6 +374,15 @@ impl<W> Group<W> {
         let dismissed = self.dismiss(&poll.waiters, now);
         self.review_waiters(now);
         dismissed
+    }
+
+    /// Ends the current poll without a result: it was attached to a write batch of which none is known. Its waiters stay,
+    /// and another poll is made for them.
+    pub(crate) fn abandon_poll(&mut self, now: Instant) {
+        if self.current.take().is_some() {
+            self.known_empty = None;
+            self.request_poll(Reason::Local, now);
+        }
     }
 
     /// Waiters that came during the poll rely on its result if that covers them; otherwise another poll is requested.
@@ -448,6 +469,11 @@ impl<W> Group<W> {
     /// Whether its last poll failed.
     pub(crate) fn is_failing(&self) -> bool {
         self.failure.is_some()
+    }
+
+    /// Since when its first waiter has waited.
+    pub(crate) fn waiting_since(&self) -> Option<Instant> {
+        self.waiters.first_key_value().map(|(_, waiter)| waiter.since)
     }
 
     /// Whether it has waiters, no poll and no reason to poll.

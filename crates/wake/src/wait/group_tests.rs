@@ -284,6 +284,32 @@ fn a_wake_up_reaches_waiters_beyond_one_poll() {
     assert!(group.is_asleep());
 }
 
+/// A write batch claims only for a group that is asleep; a wake-up during its statement is remembered; and without a
+/// result the group makes another poll, for which its waiters stay.
+#[test]
+fn only_a_sleeping_group_is_attached() {
+    let (mut group, now) = asleep(None);
+    assert_eq!(group.begin_attached_poll(now, CONNECTED).map(|poll| poll.reason), Some(Reason::Attached));
+    assert!(group.begin_attached_poll(now, CONNECTED).is_none(), "one poll at a time");
+    group.wake_up(Reason::Notified, now);
+    group.end_poll(empty(None), now, &RULES);
+    assert!(group.begin_attached_poll(now, CONNECTED).is_none(), "it is about to poll");
+    group.begin_poll(now, CONNECTED);
+    group.end_poll(empty(None), now, &RULES);
+
+    group.begin_attached_poll(now, CONNECTED);
+    assert!(group.expire(1, now).is_none(), "it waits for the poll");
+    group.abandon_poll(now);
+    assert_eq!(group.begin_poll(now, CONNECTED).map(|poll| poll.waiters), Some(vec![1]));
+    assert_eq!(group.end_poll(empty(None), now, &RULES).len(), 1);
+    assert!(group.begin_attached_poll(now, CONNECTED).is_none(), "nothing waits");
+
+    for id in 2..=ATTACHED_WAITERS as u64 + 2 {
+        waiting(&mut group, id, now);
+    }
+    assert!(group.is_asleep() && group.begin_attached_poll(now, CONNECTED).is_none(), "too many waiters");
+}
+
 /// The grace period fires a timer early, once; then its own time counts.
 #[test]
 fn the_grace_applies_once() {
@@ -316,6 +342,12 @@ enum Step {
         nth: usize,
     },
     Begin,
+    /// A write batch begins a poll, if it may: its statement commits a row, due after so many milliseconds, and claims.
+    Attach {
+        due_in: u64,
+    },
+    /// The result of an attached poll is not known in time; its statement may have claimed or not.
+    Abandon,
     /// The statement of the running poll reads the database.
     Snapshot,
     End,
@@ -338,6 +370,8 @@ fn any_step() -> impl Strategy<Value = Step> {
         1 => (0usize..4).prop_map(|nth| Step::Leave { nth }),
         1 => (0usize..4).prop_map(|nth| Step::Expire { nth }),
         4 => Just(Step::Begin),
+        3 => prop_oneof![Just(0), 1u64..300].prop_map(|due_in| Step::Attach { due_in }),
+        1 => Just(Step::Abandon),
         4 => Just(Step::Snapshot),
         4 => Just(Step::End),
         2 => Just(Step::Done),
@@ -363,6 +397,8 @@ struct Player {
     group: Group<()>,
     poll: Option<BegunPoll>,
     read: Option<(usize, Option<Duration>)>,
+    /// The poll is attached to a batch that commits a row, due after this time.
+    attached: Option<Duration>,
 }
 
 /// A minimal model of the database and the waiters. Competing waiters share one group, broadcast ones have one each.
@@ -392,6 +428,8 @@ impl World {
         let player = &mut self.players[at];
         let (Some(poll), None) = (&player.poll, &player.read) else { return };
         let now = self.now;
+        // The wake-up of the batch does not concern the group that claims in it.
+        self.rows.extend(player.attached.map(|due_in| Row { due: now + due_in, locked: false, taken: false }));
         let (mut took, mut next) = (0, None::<Duration>);
         for row in &mut self.rows {
             if row.due <= now && !row.locked && took < poll.waiters.len() {
@@ -410,6 +448,7 @@ impl World {
         let player = &mut self.players[at];
         let Some((took, next_due)) = player.read.take() else { return };
         let Some(poll) = player.poll.take() else { return };
+        player.attached = None;
         for waiter in poll.waiters.iter().take(took) {
             // An item whose waiter is gone is given back: due again, with a wake-up.
             if player.group.remove_waiter(*waiter, self.now).is_none() {
@@ -440,7 +479,7 @@ impl World {
     fn add_waiter(&mut self, waits: bool) {
         let rules = self.rules();
         if self.broadcast || self.players.is_empty() {
-            self.players.push(Player { group: Group::new(self.now), poll: None, read: None });
+            self.players.push(Player { group: Group::new(self.now), poll: None, read: None, attached: None });
         }
         let at = self.players.len() - 1;
         self.last += 1;
@@ -454,6 +493,35 @@ impl World {
         if player.poll.is_none() {
             player.poll = player.group.begin_poll(self.now, CONNECTED);
         }
+    }
+
+    fn attach(&mut self, at: usize, due_in: Duration) {
+        let player = &mut self.players[at];
+        if !self.broadcast && player.poll.is_none() {
+            player.poll = player.group.begin_attached_poll(self.now, CONNECTED);
+            player.attached = player.poll.is_some().then_some(due_in);
+        }
+    }
+
+    /// What an abandoned poll has claimed is given back, and a batch that has not committed yet commits and wakes.
+    fn abandon(&mut self, at: usize) {
+        let player = &mut self.players[at];
+        let Some(due_in) = player.attached.take() else { return };
+        player.poll = None;
+        player.group.abandon_poll(self.now);
+        let due = match player.read.take() {
+            Some((took, _)) => {
+                for row in self.rows.iter_mut().filter(|row| row.taken).take(took) {
+                    *row = Row { due: self.now, taken: false, ..*row };
+                }
+                self.now
+            }
+            None => {
+                self.rows.push(Row { due: self.now + due_in, locked: false, taken: false });
+                self.now + due_in
+            }
+        };
+        self.wake_ups.push((due, false));
     }
 
     fn step(&mut self, step: Step, choice: usize) {
@@ -478,6 +546,8 @@ impl World {
             }
             Step::Leave { .. } | Step::Expire { .. } => {}
             Step::Begin => player.into_iter().for_each(|at| self.begin(at)),
+            Step::Attach { due_in } => player.into_iter().for_each(|at| self.attach(at, ms(due_in))),
+            Step::Abandon => player.into_iter().for_each(|at| self.abandon(at)),
             Step::Snapshot => player.into_iter().for_each(|at| self.snapshot(at)),
             Step::End => player.into_iter().for_each(|at| self.end(at)),
             Step::Done => {

@@ -1,5 +1,6 @@
 //! Waiting for work without missing any: the registry of waiters, when to poll, and how items reach a waiter.
 
+pub(crate) mod attached;
 pub(crate) mod claim;
 pub(crate) mod consumer;
 pub(crate) mod group;

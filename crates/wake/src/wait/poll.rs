@@ -21,23 +21,23 @@ use crate::error::{Error, broken, is_about_connecting};
 use crate::in_progress::InProgressGuard;
 use crate::notify::dispatcher::GroupId;
 use crate::wait::claim::{Claim, PollRequest, PollResult, Waiter};
-use crate::wait::consumer::Inner;
-use crate::wait::group::{PollEnd, WaiterId};
+use crate::wait::consumer::{Inner, State};
+use crate::wait::group::{BegunPoll, PollEnd, WaiterId};
 use crate::wait::mode::Event;
 use crate::wait::reason::Reason;
 use crate::wait::timer::earliest;
 
 /// A poll that has begun.
-struct RunningPoll<C: Claim> {
-    request: PollRequest<C::Key, C::Args>,
+pub(crate) struct RunningPoll<C: Claim> {
+    pub(crate) request: Arc<PollRequest<C::Key, C::Args>>,
     waiters: Vec<WaiterId>,
     reason: Reason,
     since: Instant,
 }
 
 /// What a poll found, which waiters were refused, and what failed for now.
-struct PollOutcome<I> {
-    items: Vec<(usize, I)>,
+pub(crate) struct PollOutcome<I> {
+    pub(crate) items: Vec<(usize, I)>,
     next_due: Option<Duration>,
     due_again: Option<Duration>,
     refused: Vec<(usize, Arc<reveille_pg::Error>)>,
@@ -47,6 +47,10 @@ struct PollOutcome<I> {
 impl<I> PollOutcome<I> {
     fn nothing() -> Self {
         PollOutcome { items: Vec::new(), next_due: None, due_again: None, refused: Vec::new(), failure: None }
+    }
+
+    pub(crate) fn of(PollResult { items, next_due, due_again }: PollResult<I>) -> Self {
+        PollOutcome { items, next_due, due_again, ..PollOutcome::nothing() }
     }
 }
 
@@ -127,6 +131,42 @@ impl<C: Claim> Inner<C> {
             self.group_changed(&mut state, id);
             return None;
         };
+        self.poll_begun(&mut state, id, begun, ready, now)
+    }
+
+    /// Begins a poll that a write batch makes in its own statement: for the group that has waited longest of those that
+    /// are asleep.
+    pub(crate) fn begin_attached_poll(&self, groups: &[GroupId]) -> Option<(GroupId, RunningPoll<C>)> {
+        let now = Instant::now();
+        let mut state = self.state.lock();
+        let asleep = groups.iter().filter_map(|id| state.groups.get(id).map(|entry| (*id, &entry.group)));
+        let (id, _) = asleep.filter(|(_, group)| group.is_asleep()).min_by_key(|(_, group)| group.waiting_since())?;
+        let epoch = state.epoch;
+        let begun = state.groups.get_mut(&id)?.group.begin_attached_poll(now, epoch)?;
+        let poll = self.poll_begun(&mut state, id, begun, now, now)?;
+        self.metrics.poll(poll.waiters.len());
+        self.group_changed(&mut state, id);
+        Some((id, poll))
+    }
+
+    /// Ends an attached poll of which there is no result: the group makes another.
+    pub(crate) fn abandon_attached_poll(&self, id: GroupId) {
+        let mut state = self.state.lock();
+        if let Some(entry) = state.groups.get_mut(&id) {
+            entry.group.abandon_poll(Instant::now());
+            self.group_changed(&mut state, id);
+        }
+    }
+
+    fn poll_begun(
+        &self,
+        state: &mut State<C>,
+        id: GroupId,
+        begun: BegunPoll,
+        ready: Instant,
+        now: Instant,
+    ) -> Option<RunningPoll<C>> {
+        let entry = state.groups.get(&id)?;
         let waiters = begun.waiters.iter().filter_map(|waiter| entry.group.waiter(*waiter)).map(|waiter| Waiter {
             want: waiter.want,
             args: waiter.request.args.clone(),
@@ -137,13 +177,14 @@ impl<C: Claim> Inner<C> {
         let late = ready.saturating_duration_since(begun.ready_since) > self.options.notify_delivery_timeout;
         let event = match begun.reason {
             Reason::Local | Reason::Notified if late => Some(Event::PollLate),
-            Reason::Local | Reason::Notified => Some(Event::WakeUp),
+            Reason::Local | Reason::Notified | Reason::Attached => Some(Event::WakeUp),
             Reason::Timer => Some(Event::TimerFired),
             _ => None,
         };
         if let Some(event) = event {
-            self.record_event(&mut state, event, now);
+            self.record_event(state, event, now);
         }
+        let request = Arc::new(request);
         Some(RunningPoll { request, waiters: begun.waiters, reason: begun.reason, since: begun.since })
     }
 
@@ -156,9 +197,7 @@ impl<C: Claim> Inner<C> {
     ) -> PollOutcome<C::Item> {
         let mut outcome = PollOutcome::nothing();
         match self.send_claim(session, request).await {
-            Ok(PollResult { items, next_due, due_again }) => {
-                outcome = PollOutcome { items, next_due, due_again, ..outcome };
-            }
+            Ok(result) => outcome = PollOutcome::of(result),
             Err(error) if error.is_transient() => outcome.failure = Some(Arc::new(error)),
             // Without a connection all waiters fail alike.
             Err(error) if request.waiters.len() == 1 || is_about_connecting(&error) => {
@@ -222,7 +261,7 @@ impl<C: Claim> Inner<C> {
     }
 
     /// Delivers what a poll found and ends the poll of its group.
-    fn apply_outcome(self: &Arc<Self>, id: GroupId, poll: RunningPoll<C>, outcome: PollOutcome<C::Item>) {
+    pub(crate) fn apply_outcome(self: &Arc<Self>, id: GroupId, poll: RunningPoll<C>, outcome: PollOutcome<C::Item>) {
         let now = Instant::now();
         let found = outcome.items.len();
         let mut by_waiter: Vec<Vec<C::Item>> = poll.waiters.iter().map(|_| Vec::new()).collect();
@@ -248,7 +287,7 @@ impl<C: Claim> Inner<C> {
         let Some(entry) = state.groups.get_mut(&id) else {
             drop(state);
             unwanted.extend(by_waiter.into_iter().flatten());
-            return self.give_back(poll.request.key, unwanted);
+            return self.give_back(poll.request.key.clone(), unwanted);
         };
         if outcome.failure.is_some() && !entry.group.is_failing() {
             let error = outcome.failure.as_ref().map(tracing::field::display);
@@ -286,7 +325,7 @@ impl<C: Claim> Inner<C> {
             drop(request.reply.send(Err(Error::refused(&self.name, source))));
         }
         if !unwanted.is_empty() {
-            self.give_back(poll.request.key, unwanted);
+            self.give_back(poll.request.key.clone(), unwanted);
         }
     }
 

@@ -7,6 +7,8 @@ pub(crate) enum Reason {
     Arrived,
     /// A wake-up by a write of this process.
     Local,
+    /// A write batch of this process makes work for it, and claims for it in the same statement.
+    Attached,
     /// A notification of another process.
     Notified,
     /// A due time has come.
@@ -33,6 +35,7 @@ impl Reason {
         match self {
             Reason::Arrived => "arrived",
             Reason::Local => "local",
+            Reason::Attached => "attached",
             Reason::Notified => "notified",
             Reason::Timer => "timer",
             Reason::Trailing => "trailing",

@@ -1,7 +1,10 @@
 //! What a product defines about writing: one statement for many writes, and the wake-ups of each.
 
+use std::fmt;
 use std::future::Future;
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use reveille_pg::Sql;
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
@@ -9,6 +12,9 @@ use sqlx::{PgConnection, Postgres, Row};
 use uuid::Uuid;
 
 use crate::notify::channel::WakeUp;
+use crate::wait::attached::{AttachedPoll, AttachedResult, BatchClaim, Detachable};
+use crate::wait::claim::{Claim, PollResult};
+use crate::wait::consumer::Consumer;
 
 /// A kind of write that is sent in batches: many writes in one statement and one transaction.
 ///
@@ -71,6 +77,9 @@ pub struct WriteBatch<'a, W> {
     pub(crate) id: Option<Uuid>,
     pub(crate) channels: &'a [String],
     pub(crate) payloads: &'a [String],
+    /// The wake-ups that are possible; `None`: the statement must not claim.
+    pub(crate) claims_for: Option<&'a [WakeUp]>,
+    pub(crate) attached: Mutex<Vec<Arc<dyn Detachable>>>,
 }
 
 impl<W> WriteBatch<'_, W> {
@@ -94,6 +103,25 @@ impl<W> WriteBatch<'_, W> {
         Ok(self.decoded(kind, texts, row.try_get(1)?))
     }
 
+    /// Begins a poll that the statement makes itself, after its writes: for waiters of `consumer` that are asleep and
+    /// that the batch may wake. `None` if there are none, and for a statement that must not claim, because it is sent
+    /// again, sends a write alone, or runs through a pooler.
+    ///
+    /// The statement claims for [`AttachedPoll::request`] and passes the result to [`BatchResult::with_claims`]. Its
+    /// transaction commits writes, so that it must not turn `synchronous_commit` off. If it fails, it is sent again
+    /// without claims.
+    pub fn attach<C: Claim>(&self, consumer: &Consumer<C>) -> Option<AttachedPoll<C>> {
+        let poll = consumer.attach(self.claims_for?)?;
+        self.attached.lock().push(poll.detachable());
+        Some(poll)
+    }
+
+    /// The statement takes long: its attached polls are abandoned.
+    pub(crate) fn detach(&self) {
+        let attached = self.attached.lock().clone();
+        attached.iter().for_each(|poll| poll.detach());
+    }
+
     /// The result with these recorded outcomes.
     pub(crate) fn decoded<B: BatchedWrite<Write = W>>(
         &self,
@@ -105,7 +133,7 @@ impl<W> WriteBatch<'_, W> {
         let decode =
             |(write, text): (&&W, Option<String>)| text.map(|text| kind.decode(write, &text).ok_or(UnknownOutcome));
         let outcomes = if complete { self.writes.iter().zip(texts).map(decode).collect() } else { Vec::new() };
-        BatchResult { outcomes, backend: backend.and_then(|pid| u32::try_from(pid).ok()) }
+        BatchResult { outcomes, backend: backend.and_then(|pid| u32::try_from(pid).ok()), claims: Vec::new() }
     }
 }
 
@@ -114,11 +142,12 @@ impl<W> WriteBatch<'_, W> {
 pub(crate) struct UnknownOutcome;
 
 /// The result of a batch's statement.
-#[derive(Debug)]
 pub struct BatchResult<O> {
     /// One per write, in order; `None` for a write whose row was locked.
     pub(crate) outcomes: Vec<Option<Result<O, UnknownOutcome>>>,
     pub(crate) backend: Option<u32>,
+    /// What the statement has claimed.
+    pub(crate) claims: Vec<Box<dyn BatchClaim>>,
 }
 
 impl<O> BatchResult<O> {
@@ -126,6 +155,22 @@ impl<O> BatchResult<O> {
     /// that notified, if any did.
     pub fn new(outcomes: Vec<Option<O>>, backend: Option<i32>) -> BatchResult<O> {
         let outcomes = outcomes.into_iter().map(|outcome| outcome.map(Ok)).collect();
-        BatchResult { outcomes, backend: backend.and_then(|pid| u32::try_from(pid).ok()) }
+        BatchResult { outcomes, backend: backend.and_then(|pid| u32::try_from(pid).ok()), claims: Vec::new() }
+    }
+
+    /// Adds what the statement has claimed for an attached poll. It is delivered after the batch's own effects.
+    pub fn with_claims<C: Claim>(mut self, poll: AttachedPoll<C>, result: PollResult<C::Item>) -> BatchResult<O> {
+        self.claims.push(Box::new(AttachedResult { poll, result }));
+        self
+    }
+}
+
+impl<O: fmt::Debug> fmt::Debug for BatchResult<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BatchResult")
+            .field("outcomes", &self.outcomes)
+            .field("backend", &self.backend)
+            .field("claims", &self.claims.len())
+            .finish()
     }
 }

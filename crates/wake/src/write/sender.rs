@@ -12,14 +12,16 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use reveille_pg::retry::Backoff;
 use reveille_pg::{Session, shortage, within};
 use tokio::time::{Instant, sleep};
 
 use crate::error::{Error, broken, is_about_connecting};
 use crate::notify::channel::{WakeUp, merge};
-use crate::notify::dispatcher::NotifyPlan;
+use crate::notify::dispatcher::{NotifyPlan, Subscriber};
 use crate::notify::rate::OVERDUE;
+use crate::wait::attached::ATTACHED_FOR;
 use crate::write::batch::{BatchResult, BatchedWrite, UnknownOutcome, WriteBatch};
 use crate::write::log::LogEntry;
 use crate::write::writer::{Inner, PendingWrite};
@@ -57,6 +59,24 @@ enum SendOutcome<O> {
     Shortage(reveille_pg::Error),
     /// It was sent, and its outcome could not be learnt in time.
     Unknown(reveille_pg::Error),
+}
+
+/// How one attempt is made.
+struct Attempt<'a> {
+    mode: SendMode,
+    /// Where its outcomes are recorded.
+    entry: Option<&'a LogEntry>,
+    /// It must not notify in its transaction.
+    muted: bool,
+    /// The wake-ups of whose waiters the statement may claim for; `None`: it must not claim.
+    claims_for: Option<&'a [WakeUp]>,
+}
+
+/// How one attempt ended.
+struct Attempted<O> {
+    result: reveille_pg::Result<BatchResult<O>>,
+    /// Its statement claimed as well.
+    claimed: bool,
 }
 
 /// Sends batches one after another, on one connection while they follow each other closely.
@@ -129,7 +149,7 @@ impl<B: BatchedWrite> BatchSender<B> {
     /// The batch may have committed: wakes every waiter that it may concern.
     fn wake_possible(&self, plan: Option<NotifyPlan>, possible: &[WakeUp]) {
         if let Some(plan) = plan {
-            self.inner.dispatcher.committed(plan, possible, None);
+            self.inner.dispatcher.committed(plan, possible, None, &[]);
         }
     }
 
@@ -162,8 +182,10 @@ impl<B: BatchedWrite> BatchSender<B> {
         }
         // Before the replies, so that a caller that acts on its outcome finds the waiters awake.
         if let Some(plan) = plan {
-            inner.dispatcher.committed(plan, &wake_ups, result.backend);
+            let covered: Vec<Subscriber> = result.claims.iter().filter_map(|claim| claim.covers()).collect();
+            inner.dispatcher.committed(plan, &wake_ups, result.backend, &covered);
         }
+        result.claims.into_iter().for_each(|claim| claim.deliver());
         for (pending, outcome) in replies {
             pending.reply(outcome);
         }
@@ -189,10 +211,13 @@ impl<B: BatchedWrite> BatchSender<B> {
         let mut may_have_happened = false;
         let mut muted = false;
         let mut short_since: Option<Instant> = None;
+        let mut may_claim = mode == SendMode::Batch && !inner.db.has_pooler();
         loop {
             let entry = B::RECORDS_OUTCOMES.then(|| inner.log.open());
-            let (attempted, plan) = self.attempt(batch, mode, entry.as_ref(), possible, muted).await;
-            let error = match attempted {
+            let how = Attempt { mode, entry: entry.as_ref(), muted, claims_for: may_claim.then_some(possible) };
+            let (Attempted { result, claimed }, plan) = self.attempt(batch, how, possible).await;
+            may_claim = false;
+            let error = match result {
                 Ok(result) => {
                     shortage::write_succeeded();
                     return Sent { outcome: SendOutcome::Committed(result), plan };
@@ -216,6 +241,8 @@ impl<B: BatchedWrite> BatchSender<B> {
                             id: Some(entry.id),
                             channels: &[],
                             payloads: &[],
+                            claims_for: None,
+                            attached: Mutex::default(),
                         };
                         let result = recorded.decoded(&inner.kind, outcomes, None);
                         return Sent { outcome: SendOutcome::Committed(result), plan };
@@ -231,6 +258,10 @@ impl<B: BatchedWrite> BatchSender<B> {
                     "the server's notification queue is full: a session listens and does not read"
                 );
                 muted = true;
+                continue;
+            }
+            if claimed && !is_unknown && !error.is_transient() {
+                // The claim may have been refused, and not the writes.
                 continue;
             }
             if !error.is_transient() {
@@ -277,11 +308,9 @@ impl<B: BatchedWrite> BatchSender<B> {
     async fn attempt(
         &mut self,
         batch: &[PendingWrite<B>],
-        mode: SendMode,
-        entry: Option<&LogEntry>,
+        how: Attempt<'_>,
         possible: &[WakeUp],
-        muted: bool,
-    ) -> (reveille_pg::Result<BatchResult<B::Outcome>>, Option<NotifyPlan>) {
+    ) -> (Attempted<B::Outcome>, Option<NotifyPlan>) {
         let inner = self.inner.clone();
         let limit = inner.options.attempt_timeout;
         let session = match self.session.take() {
@@ -290,15 +319,17 @@ impl<B: BatchedWrite> BatchSender<B> {
         };
         let mut session = match session {
             Ok(session) => session,
-            Err(error) => return (Err(error), None),
+            Err(error) => return (Attempted { result: Err(error), claimed: false }, None),
         };
-        let plan = inner.dispatcher.plan_notify(possible, muted);
+        let plan = inner.dispatcher.plan_notify(possible, how.muted);
         let batch = WriteBatch {
             writes: batch.iter().map(|pending| &pending.write).collect(),
-            patient: mode == SendMode::Patient,
-            id: entry.map(|entry| entry.id),
+            patient: how.mode == SendMode::Patient,
+            id: how.entry.map(|entry| entry.id),
             channels: &plan.channels,
             payloads: &plan.payloads,
+            claims_for: how.claims_for,
+            attached: Mutex::default(),
         };
         let keeps_session = !inner.db.has_pooler();
         let attempt = within(limit, async {
@@ -315,15 +346,25 @@ impl<B: BatchedWrite> BatchSender<B> {
         });
         let result = {
             let mut attempt = pin!(attempt);
+            let (mut overdue, mut detach) = (pin!(sleep(OVERDUE)), pin!(sleep(ATTACHED_FOR)));
+            let mut may_claim = how.claims_for.is_some();
             loop {
                 tokio::select! {
                     biased;
                     result = &mut attempt => break result,
-                    () = sleep(OVERDUE), if !plan.after_commit.is_empty() => inner.dispatcher.notify_early(&plan),
+                    () = &mut overdue, if !plan.after_commit.is_empty() => {
+                        inner.dispatcher.notify_early(&plan);
+                        overdue.as_mut().reset(Instant::now() + OVERDUE);
+                    }
+                    () = &mut detach, if may_claim => {
+                        may_claim = false;
+                        batch.detach();
+                    }
                 }
             }
         };
-        (result, Some(plan))
+        let claimed = !batch.attached.into_inner().is_empty();
+        (Attempted { result, claimed }, Some(plan))
     }
 }
 

@@ -4,6 +4,7 @@
 #[allow(unreachable_pub, dead_code)] // The example's product; a test uses part of it.
 mod jobs;
 
+mod attached;
 mod claims;
 mod clocks;
 mod due;
