@@ -134,7 +134,7 @@ async fn another_program_at_the_port_is_explained() {
     });
     let ended = run(doctor(&format!("postgres://ann:hunter2@{address}/app?sslmode=disable"))).await;
     closing.abort();
-    assert_broken(&ended, "fail  login", &["check that it is a PostgreSQL"]);
+    assert_broken(&ended, "fail  login", &["check that the program at this address is PostgreSQL"]);
 }
 
 /// A wrong password, a database that does not exist and TLS that the server lacks must each be named.

@@ -123,12 +123,14 @@ pub(crate) async fn ack(provider: &PostgresProvider, token: &str, done: Done) ->
     provider.ack_orchestration_item(token, INITIAL_EXECUTION_ID, events, work, messages, metadata, Vec::new()).await
 }
 
-/// Brings an instance into being by a first turn that does nothing else. Nothing else may be due.
+/// Brings an instance into being by a first turn that does nothing else, and waits for its commit. Nothing else may be
+/// due.
 pub(crate) async fn begin(provider: &PostgresProvider, instance: &str, lease: Duration) {
     send(provider, start(instance, "")).await;
     let (item, token, _) = fetch(provider, lease).await;
     assert_eq!(item.instance, instance, "nothing else is due");
     ack(provider, &token, Done::first(instance, "")).await.expect("the lease is fresh");
+    provider.flush().await;
 }
 
 /// The instance of an activity, and which one it is.

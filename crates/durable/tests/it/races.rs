@@ -241,6 +241,7 @@ async fn a_renewal_during_the_ack_changes_nothing() {
         if round % 2 == 0 {
             provider.ack_work_item(&token, None).await.expect("a fresh lease");
             renewals.join_all().await;
+            provider.flush().await;
             assert_eq!(number(&db, "select count(*) from {schema}.worker_queue").await, 0, "round {round}");
         } else {
             provider.abandon_work_item(&token, None, true).await.expect("a fresh lease");

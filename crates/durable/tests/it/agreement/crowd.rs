@@ -195,7 +195,7 @@ impl Member {
             };
             match self.provider.ack_work_item(&token, Some(completed.clone())).await {
                 Ok(()) => {
-                    self.ledger.sent([completed]);
+                    self.ledger.completed(&item, completed);
                     WorkOutcome::Acked
                 }
                 Err(error) => WorkOutcome::refused(&error),

@@ -134,6 +134,7 @@ async fn a_recreated_instance_does_not_use_the_old_cache() {
     send(&elsewhere, raised("changed", "anew")).await;
     let (_, token, _) = fetch(&elsewhere, LEASE).await;
     ack(&elsewhere, &token, Done::heard("changed", 2, "anew")).await.expect("the lease is fresh");
+    elsewhere.flush().await;
 
     let anew = vec![None, Some("anew".to_owned())];
     assert_eq!(heard(&provider, "changed").await, Ok(anew.clone()));
