@@ -186,6 +186,8 @@ impl PostgresProvider {
         let turns = TurnClaim::new(&schema, orchestrations.clone(), histories.clone(), leases.clone(), blocked.clone());
         let activities = ActivityClaim::new(&schema, workers.clone(), leases.clone(), sessions.clone());
         let (turn_bounds, activity_bounds) = (turns.bounds.clone(), activities.bounds.clone());
+        let (turns, activities) = (wake.consumer("orchestrations", turns), wake.consumer("activities", activities));
+        let [sql, and_claim_turns, and_claim_activities] = Commit::statements(&schema);
         let commit = Commit {
             wake: wake.clone(),
             channels: channels.clone(),
@@ -193,14 +195,18 @@ impl PostgresProvider {
             histories: histories.clone(),
             leases: leases.clone(),
             bounds: turn_bounds.clone(),
-            sql: Commit::statement(&schema),
+            turns: turns.clone(),
+            activities: activities.clone(),
+            sql,
+            and_claim_turns,
+            and_claim_activities,
         };
         let writing = || WriterOptions { give_up_after: GIVE_UP_AFTER, ..WriterOptions::default() };
         let keep = options.retention;
         let provider = PostgresProvider {
             inner: Arc::new(Inner {
-                turns: wake.consumer("orchestrations", turns),
-                activities: wake.consumer("activities", activities),
+                turns,
+                activities,
                 watch: wake.consumer("instances", Watch::new(&schema, instances)),
                 commits: wake.writer("commit", commit, writing()),
                 pipeline: Arc::new(Pipeline::new(options.pipelined_acks.unwrap_or(PIPELINED_ACKS))),

@@ -1,6 +1,7 @@
 -- Leases the instances whose messages have been due longest, each with all its due messages.
 -- Rows:  one per leased instance. Then one row of nulls except next_due_ms: in how long the next message is due;
 --        due_us: the current time, if nothing due is left; blocked: a due message waits for the end of a lease.
+-- in_write: the claim is part of the statement of a write batch, whose messages it sees: it must be durable.
 -- bound_us: messages that were due before it are not scanned. Rows that were claimed and deleted before the live ones
 --        stay in the index while any transaction is old enough to see them, and every claim would skip them again.
 -- Locks: an advisory lock per instance, tried and never waited for: concurrent claims skip the instance. What was read
@@ -15,7 +16,7 @@
 --        and 244 buffers, none due in 0.05 ms and 10 buffers. `order by visible_at, id` read and sorted all 20 000
 --        due: 25 ms.
 create or replace function {schema}.claim_instances(
-    max_instances integer, lease_ms bigint, min_version bigint, max_version bigint, bound_us bigint
+    max_instances integer, lease_ms bigint, min_version bigint, max_version bigint, bound_us bigint, in_write boolean
 ) returns table (
     next_due_ms           float8,
     due_us                bigint,
@@ -37,6 +38,8 @@ set search_path = reveille_own
 as $$
 #variable_conflict use_column
 declare
+    -- In a write, what it wrote is due later than its beginning.
+    as_of          timestamptz := case when in_write then clock_timestamp() else now() end;
     bound          timestamptz := coalesce(to_timestamp(bound_us / 1000000.0), '-infinity');
     -- Several messages of one instance are often adjacent, so more messages than instances are read.
     max_messages   integer := max_instances * 8;
@@ -46,13 +49,15 @@ declare
     next_due       timestamptz;
     next_lease_end timestamptz;
     -- When the instances were locked. An ack that committed after this claim began, and before it chose the instance,
-    -- wrote messages that are due after now(). They belong to the turn: one of them may be the start of the next
+    -- wrote messages that are due after as_of. They belong to the turn: one of them may be the start of the next
     -- execution, without which the runtime can do nothing with the others.
     locked_at      timestamptz;
 begin
     perform {schema}.age_plans();
     -- A claim lost in a server crash is a turn that runs twice, and only one is acked: no need to wait for the flush.
-    perform set_config('synchronous_commit', 'off', true);
+    if not in_write then
+        perform set_config('synchronous_commit', 'off', true);
+    end if;
 
     -- 1. Choose instances and lock them. If due messages remain, the next one is due now. Otherwise the next one is in
     --    the future, or its instance is leased until then.
@@ -69,9 +74,9 @@ begin
             where instance.instance_id = message.instance_id
             offset 0
         ) as instance on true
-        where message.visible_at <= now()
+        where message.visible_at <= as_of
           and message.visible_at >= bound
-          and coalesce(lease.locked_until <= now(), true)
+          and coalesce(lease.locked_until <= as_of, true)
           and (min_version is null or coalesce(instance.pinned_version between min_version and max_version, true))
         order by message.visible_at
         limit max_messages
@@ -94,12 +99,12 @@ begin
               and cardinality(array(
                   select 1 from {schema}.orchestrator_queue message
                   where message.instance_id = ranked.instance_id
-                    and (message.instance_id, message.visible_at) <= (ranked.instance_id, now())
+                    and (message.instance_id, message.visible_at) <= (ranked.instance_id, as_of)
                   for update skip locked
               )) = (
                   select count(*) from {schema}.orchestrator_queue message
                   where message.instance_id = ranked.instance_id
-                    and (message.instance_id, message.visible_at) <= (ranked.instance_id, now())
+                    and (message.instance_id, message.visible_at) <= (ranked.instance_id, as_of)
               )
           ))
         limit max_instances
@@ -111,9 +116,9 @@ begin
     )
     select chosen.instances,
            chosen.any_expired,
-           case when chosen.more_due then now() else (
+           case when chosen.more_due then as_of else (
                select message.visible_at from {schema}.orchestrator_queue message
-               where message.visible_at > now() and message.visible_at < 'infinity'
+               where message.visible_at > as_of and message.visible_at < 'infinity'
                order by message.visible_at
                limit 1
            ) end,
@@ -122,10 +127,10 @@ begin
                from {schema}.orchestrator_queue message
                cross join lateral (
                    select lease.locked_until from {schema}.instance_locks lease
-                   where lease.instance_id = message.instance_id and lease.locked_until > now()
+                   where lease.instance_id = message.instance_id and lease.locked_until > as_of
                    offset 0
                ) as lease
-               where message.visible_at <= now() and message.visible_at >= bound
+               where message.visible_at <= as_of and message.visible_at >= bound
            ) end
     into candidates, any_expired, next_due, next_lease_end
     from chosen;
@@ -133,13 +138,13 @@ begin
     next_due := least(next_due, next_lease_end);
 
     if candidates is not null then
-        locked_at := greatest(now(), clock_timestamp());
+        locked_at := greatest(as_of, clock_timestamp());
 
         -- 2. Remove expired leases, and count their attempts.
         if any_expired then
             with expired as (
                 delete from {schema}.instance_locks lease
-                where lease.instance_id = any (candidates) and lease.locked_until <= now()
+                where lease.instance_id = any (candidates) and lease.locked_until <= as_of
                 returning lease.instance_id, lease.message_ids
             )
             update {schema}.orchestrator_queue message set attempt_count = message.attempt_count + 1
@@ -149,7 +154,7 @@ begin
                 cross join lateral (
                     select covered.ctid as tid from {schema}.orchestrator_queue covered
                     where covered.instance_id = expired.instance_id
-                      and (covered.instance_id, covered.visible_at) <= (expired.instance_id, now())
+                      and (covered.instance_id, covered.visible_at) <= (expired.instance_id, as_of)
                       and covered.id = any (expired.message_ids)
                     offset 0
                 ) as covered
@@ -198,7 +203,7 @@ begin
             where lease.instance_id is null
         ), leased as (
             insert into {schema}.instance_locks (instance_id, lock_token, locked_until, message_ids)
-            select described.instance_id, gen_random_uuid(), now() + lease_ms * interval '1 ms', described.message_ids
+            select described.instance_id, gen_random_uuid(), as_of + lease_ms * interval '1 ms', described.message_ids
             from described
             where described.has_start or described.execution_id is not null
             on conflict (instance_id) do nothing
@@ -234,8 +239,8 @@ begin
             with not_started as materialized (
                 select message.instance_id,
                        bool_and(message.kind = 'queue_message'
-                                or message.kind = 'message' and message.visible_at > now()) as droppable,
-                       array_agg(message.tid) filter (where message.visible_at <= now()) as tids
+                                or message.kind = 'message' and message.visible_at > as_of) as droppable,
+                       array_agg(message.tid) filter (where message.visible_at <= as_of) as tids
                 from unnest(candidates) as candidate (instance_id)
                 cross join lateral (
                     select message.instance_id, message.kind, message.visible_at, message.ctid as tid
@@ -255,7 +260,7 @@ begin
                     select from {schema}.instance_locks lease where lease.instance_id = candidate.instance_id
                 )
                 group by message.instance_id
-                having not bool_or(message.kind = 'start' and message.visible_at <= now())
+                having not bool_or(message.kind = 'start' and message.visible_at <= as_of)
             ), dropped as (
                 delete from {schema}.orchestrator_queue message
                 where message.ctid = any (array(
@@ -266,13 +271,13 @@ begin
             where message.ctid = any (array(
                 select due.tid from not_started, unnest(not_started.tids) as due (tid) where not not_started.droppable
             ));
-            next_due := now();
+            next_due := as_of;
         end if;
     end if;
 
-    next_due_ms := extract(epoch from next_due - now()) * 1000;
+    next_due_ms := extract(epoch from next_due - as_of) * 1000;
     due_us := case
-        when next_due is null or next_due > now() then (extract(epoch from now()) * 1000000)::bigint
+        when next_due is null or next_due > as_of then (extract(epoch from as_of) * 1000000)::bigint
     end;
     return next;
 end

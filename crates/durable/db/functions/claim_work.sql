@@ -7,12 +7,12 @@
 --        activity is due; due_us: the current time, if nothing due is left.
 -- Locks: the claimed rows, skip locked. An advisory lock per session and then its row, both tried and never waited for:
 --        acks lock sessions while they hold other locks, so waiting here could deadlock.
--- bound_us, plans: as in claim_instances.
+-- bound_us, in_write, plans: as in claim_instances.
 -- Index: worker_queue_due forwards from the bound in each tag queue; primary key to lock; rows are updated by ctid.
 -- Cost:  4 of 5 000 due in 0.19 ms and 36 buffers, one in 0.16 ms and 12, none due in 0.08 ms. With a bitmap scan,
 --        which the planner prefers for an empty table, 20 000 due cost 20 ms; joined by key instead of ctid, 140 ms.
 create or replace function {schema}.claim_work(
-    tag_queues text[], lease_ms bigint, owners text[], session_ms bigint[], bound_us bigint
+    tag_queues text[], lease_ms bigint, owners text[], session_ms bigint[], bound_us bigint, in_write boolean
 ) returns table (
     next_due_ms float8,
     due_us      bigint,
@@ -29,6 +29,8 @@ set search_path = reveille_own
 as $$
 #variable_conflict use_column
 declare
+    -- In a write, what it wrote is due later than its beginning.
+    as_of           timestamptz := case when in_write then clock_timestamp() else now() end;
     bound           timestamptz := coalesce(to_timestamp(bound_us / 1000000.0), '-infinity');
     session_owners  text[] := array_remove(owners, null);
     max_activities  integer := cardinality(owners);
@@ -45,7 +47,9 @@ declare
 begin
     perform {schema}.age_plans();
     -- A claim lost in a server crash is an activity that runs twice, which is allowed: no need to wait for the flush.
-    perform set_config('synchronous_commit', 'off', true);
+    if not in_write then
+        perform set_config('synchronous_commit', 'off', true);
+    end if;
 
     -- 1. Where to scan. Each poll may take the activities of other sessions, so a bound that one poll has found does
     --    not hold for the next while activities with sessions are queued.
@@ -82,13 +86,13 @@ begin
             select activity.instance_id, activity.id, activity.visible_at, activity.session_id
             from {schema}.worker_queue activity
             where activity.tag_queue = queue.tag_queue
-              and activity.visible_at <= now()
+              and activity.visible_at <= as_of
               and activity.visible_at >= bound
-              and (activity.locked_until is null or activity.locked_until <= now())
+              and (activity.locked_until is null or activity.locked_until <= as_of)
               and (activity.session_id is null
                    or session_owners <> '{}' and coalesce((
                        select session.worker_id = any (session_owners) from {schema}.sessions session
-                       where session.session_id = activity.session_id and session.locked_until > now()
+                       where session.session_id = activity.session_id and session.locked_until > as_of
                    ), true))
             order by activity.visible_at
             limit max_activities * 2 + 16
@@ -103,7 +107,7 @@ begin
             select activity.ctid as tid from {schema}.worker_queue activity
             where activity.instance_id = due.instance_id
               and activity.id = due.id
-              and (activity.locked_until is null or activity.locked_until <= now())
+              and (activity.locked_until is null or activity.locked_until <= as_of)
             for update skip locked
         ) as activity
         limit max_activities
@@ -122,12 +126,12 @@ begin
            collected.tids,
            collected.sessions,
            case when not collected.has_sessions then collected.positions end,
-           case when (select count(*) from due) > collected.locked then now() else (
+           case when (select count(*) from due) > collected.locked then as_of else (
                select min(least(future.visible_at, leased.until))
                from unnest(tag_queues) as queue (tag_queue)
                left join lateral (
                    select activity.visible_at from {schema}.worker_queue activity
-                   where activity.tag_queue = queue.tag_queue and activity.visible_at > now()
+                   where activity.tag_queue = queue.tag_queue and activity.visible_at > as_of
                    order by activity.visible_at
                    limit 1
                ) as future on true
@@ -139,13 +143,13 @@ begin
                           ))) as until
                    from {schema}.worker_queue activity
                    where activity.tag_queue = queue.tag_queue
-                     and activity.visible_at <= now()
+                     and activity.visible_at <= as_of
                      and activity.visible_at >= bound
                      and (activity.session_id is null or session_owners <> '{}')
-                     and (activity.locked_until > now() or exists (
+                     and (activity.locked_until > as_of or exists (
                          select from {schema}.sessions session
                          where session.session_id = activity.session_id
-                           and session.locked_until > now()
+                           and session.locked_until > as_of
                            and session.worker_id <> all (session_owners)
                      ))
                ) as leased on true
@@ -166,7 +170,7 @@ begin
                 chosen_waiter := array_position(is_free, true);
             else
                 -- Lock, then read the owner: the transaction that held the lock before may have claimed the session.
-                next_due := now();
+                next_due := as_of;
                 continue when not pg_try_advisory_xact_lock(
                     hashtextextended({schema_text} || '/' || candidate.session_id, 2));
                 continue when not exists (
@@ -177,7 +181,7 @@ begin
                     and exists (select from {schema}.sessions session where session.session_id = candidate.session_id);
                 session_owner := (
                     select session.worker_id from {schema}.sessions session
-                    where session.session_id = candidate.session_id and session.locked_until > now()
+                    where session.session_id = candidate.session_id and session.locked_until > as_of
                 );
                 chosen_waiter := (
                     select min(given.position)
@@ -191,11 +195,11 @@ begin
                 values (
                     candidate.session_id,
                     owners[chosen_waiter],
-                    now() + session_ms[chosen_waiter] * interval '1 ms',
-                    now()
+                    as_of + session_ms[chosen_waiter] * interval '1 ms',
+                    as_of
                 )
                 on conflict (session_id) do update
-                set worker_id = excluded.worker_id, locked_until = excluded.locked_until, last_activity_at = now();
+                set worker_id = excluded.worker_id, locked_until = excluded.locked_until, last_activity_at = as_of;
             end if;
             exit when chosen_waiter is null;
             is_free[chosen_waiter] := false;
@@ -208,7 +212,7 @@ begin
         return query
         update {schema}.worker_queue activity
         set lock_token = gen_random_uuid(),
-            locked_until = now() + lease_ms * interval '1 ms',
+            locked_until = as_of + lease_ms * interval '1 ms',
             attempt_count = activity.attempt_count + 1
         where activity.ctid = any (tids) and waiters[array_position(ids, activity.id)] is not null
         returning null::float8,
@@ -221,9 +225,9 @@ begin
                   activity.work_item;
     end if;
 
-    next_due_ms := extract(epoch from next_due - now()) * 1000;
+    next_due_ms := extract(epoch from next_due - as_of) * 1000;
     due_us := case
-        when next_due is null or next_due > now() then (extract(epoch from now()) * 1000000)::bigint
+        when next_due is null or next_due > as_of then (extract(epoch from as_of) * 1000000)::bigint
     end;
     return next;
 end

@@ -9,8 +9,10 @@ use std::time::Duration;
 
 use duroxide::providers::{SessionFetchConfig, TagFilter, WorkItem};
 use reveille_pg::{Schema, Sql};
-use reveille_wake::{Channel, Claim, PollRequest, PollResult, ScanBounds, Topic};
-use sqlx::{PgConnection, Row};
+use reveille_wake::{Channel, Claim, PollRequest, PollResult, Scan, ScanBounds, Topic};
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::query::Query;
+use sqlx::{PgConnection, Postgres, Row};
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -117,48 +119,9 @@ impl Claim for ActivityClaim {
         conn: &mut PgConnection,
         poll: &PollRequest<ActivityKey, SessionOwner>,
     ) -> reveille_pg::Result<PollResult<Activity>> {
-        let key = &poll.key;
-        let waiters = &poll.waiters;
-        let owners: Vec<Option<&str>> =
-            waiters.iter().map(|waiter| waiter.args.as_ref().as_ref().map(|(owner, _)| owner.as_str())).collect();
-        let session_ms: Vec<i64> =
-            waiters.iter().map(|waiter| waiter.args.as_ref().as_ref().map_or(0, |(_, lease)| millis(*lease))).collect();
-        let scan = self.bounds.begin(key, Instant::now());
-        let query = sqlx::query(&self.claim)
-            .bind(key.tag_queues.as_deref())
-            .bind(millis(key.lease))
-            .bind(&owners)
-            .bind(session_ms)
-            .bind(scan.bound_us);
-        let rows = query.fetch_all(conn).await?;
-        let (mut claimed, mut next_due_ms, mut now_us, mut oldest) = (Vec::new(), None, None, None);
-        for row in &rows {
-            let Some(instance) = row.try_get::<Option<String>, _>("instance_id")? else {
-                (next_due_ms, now_us) = (row.try_get("next_due_ms")?, row.try_get("due_us")?);
-                continue;
-            };
-            let waiter: i32 = row.try_get("waiter")?;
-            let due_us: i64 = row.try_get("due_us")?;
-            oldest = Some(oldest.map_or(due_us, |oldest: i64| oldest.min(due_us)));
-            let token = ActivityToken { fence: row.try_get("lock_token")?, id: row.try_get("id")?, instance };
-            let attempt: i32 = row.try_get("attempt")?;
-            let text: &str = row.try_get("work_item")?;
-            let item: Option<WorkItem> = read_work_item(text, &unescape(token.instance.clone())).ok();
-            let leased = item.as_ref().filter(|_| attempt == 1).and_then(|item| leased_item(&token, item));
-            self.leases.granted(token.fence, key.lease, scan.since(), leased);
-            if let Some(WorkItem::ActivityExecute { session_id: Some(_), .. }) = item
-                && let Some(Some(owner)) = owners.get(waiter as usize)
-            {
-                self.sessions.claimed(owner);
-            }
-            claimed.push((waiter as usize, Activity { item, token, attempt: attempt as u32 }));
-        }
-        let sweep = self.bounds.end(key, scan, oldest, now_us, Instant::now());
-        let mut result = poll_result(next_due_ms, sweep);
-        for (waiter, activity) in claimed {
-            result.give(waiter, activity, Some(key.lease));
-        }
-        Ok(result)
+        let scan = self.bounds.begin(&poll.key, Instant::now());
+        let rows = bind(sqlx::query(&self.claim), poll, scan).fetch_all(conn).await?;
+        self.claimed(poll, scan, &rows)
     }
 
     async fn give_back(&self, conn: &mut PgConnection, activities: &[Activity]) -> reveille_pg::Result<()> {
@@ -189,6 +152,70 @@ impl Claim for ActivityClaim {
         let any: bool = sqlx::query_scalar(&self.sweep).bind(tag_queues).fetch_one(conn).await?;
         Ok(if any { (0..keys.len()).collect() } else { Vec::new() })
     }
+}
+
+impl ActivityClaim {
+    /// Binds the claim to the statement of a write batch. Returns how it scans.
+    pub(crate) fn bind_in_write<'q>(
+        &self,
+        query: Query<'q, Postgres, PgArguments>,
+        poll: &'q PollRequest<ActivityKey, SessionOwner>,
+    ) -> (Query<'q, Postgres, PgArguments>, Scan) {
+        let scan = self.bounds.begin(&poll.key, Instant::now()).untimed();
+        (bind(query, poll, scan), scan)
+    }
+
+    /// Reads the rows of the claim.
+    pub(crate) fn claimed(
+        &self,
+        poll: &PollRequest<ActivityKey, SessionOwner>,
+        scan: Scan,
+        rows: &[PgRow],
+    ) -> reveille_pg::Result<PollResult<Activity>> {
+        let key = &poll.key;
+        let (mut claimed, mut next_due_ms, mut now_us, mut oldest) = (Vec::new(), None, None, None);
+        for row in rows {
+            let Some(instance) = row.try_get::<Option<String>, _>("instance_id")? else {
+                (next_due_ms, now_us) = (row.try_get("next_due_ms")?, row.try_get("due_us")?);
+                continue;
+            };
+            let waiter: i32 = row.try_get("waiter")?;
+            let due_us: i64 = row.try_get("due_us")?;
+            oldest = Some(oldest.map_or(due_us, |oldest: i64| oldest.min(due_us)));
+            let token = ActivityToken { fence: row.try_get("lock_token")?, id: row.try_get("id")?, instance };
+            let attempt: i32 = row.try_get("attempt")?;
+            let text: &str = row.try_get("work_item")?;
+            let item: Option<WorkItem> = read_work_item(text, &unescape(token.instance.clone())).ok();
+            let leased = item.as_ref().filter(|_| attempt == 1).and_then(|item| leased_item(&token, item));
+            self.leases.granted(token.fence, key.lease, scan.since(), leased);
+            if let Some(WorkItem::ActivityExecute { session_id: Some(_), .. }) = item
+                && let Some(Some((owner, _))) = poll.waiters.get(waiter as usize).map(|waiter| &*waiter.args)
+            {
+                self.sessions.claimed(owner);
+            }
+            claimed.push((waiter as usize, Activity { item, token, attempt: attempt as u32 }));
+        }
+        let sweep = self.bounds.end(key, scan, oldest, now_us, Instant::now());
+        let mut result = poll_result(next_due_ms, sweep);
+        for (waiter, activity) in claimed {
+            result.give(waiter, activity, Some(key.lease));
+        }
+        Ok(result)
+    }
+}
+
+fn bind<'q>(
+    query: Query<'q, Postgres, PgArguments>,
+    poll: &'q PollRequest<ActivityKey, SessionOwner>,
+    scan: Scan,
+) -> Query<'q, Postgres, PgArguments> {
+    let sessions = || poll.waiters.iter().map(|waiter| waiter.args.as_ref().as_ref());
+    query
+        .bind(poll.key.tag_queues.as_deref())
+        .bind(millis(poll.key.lease))
+        .bind(sessions().map(|session| session.map(|(owner, _)| owner.as_str())).collect::<Vec<_>>())
+        .bind(sessions().map(|session| session.map_or(0, |(_, lease)| millis(*lease))).collect::<Vec<_>>())
+        .bind(scan.bound_us)
 }
 
 #[cfg(test)]

@@ -11,12 +11,13 @@ use duroxide::providers::{DispatcherCapabilityFilter, KvEntry, OrchestrationItem
 use duroxide::{Event, EventKind};
 use reveille_pg::{Schema, Sql};
 use reveille_wake::{Channel, Claim, PollRequest, PollResult, Scan, ScanBounds, Topic};
-use sqlx::postgres::PgRow;
-use sqlx::{PgConnection, Row};
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::query::Query;
+use sqlx::{PgConnection, Postgres, Row};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::blocked::Blocked;
+use super::blocked::{Blocked, Since};
 use super::lease::{LeasedItem, Leases};
 use crate::read::{EventList, ExecutionKey, Head, HistoryCache};
 use crate::text::unescape;
@@ -277,25 +278,8 @@ impl Claim for TurnClaim {
         conn: &mut PgConnection,
         poll: &PollRequest<TurnKey, ()>,
     ) -> reveille_pg::Result<PollResult<Turn>> {
-        let key = &poll.key;
-        let ClaimRows { leased, next_due_ms, now_us, scan } = self.claim(conn, poll).await?;
-        for one in &leased {
-            self.leases.granted(one.token.fence, key.lease, scan.since(), one.item());
-        }
-        let oldest = leased.iter().map(|one| one.due_us).min();
-        let sweep = self.bounds.end(key, scan, oldest, now_us, Instant::now());
-        let loaded = match self.load(&mut *conn, &leased).await {
-            Ok(loaded) => loaded,
-            Err(error) => {
-                // Release the instances: otherwise they would stay leased for the whole lease time.
-                let tokens: Vec<&TurnToken> = leased.iter().map(|one| &one.token).collect();
-                let _ = self.release(conn, &tokens).await;
-                return Err(error);
-            }
-        };
-        let turns =
-            leased.into_iter().zip(loaded).map(|(leased, (history, kv))| leased.into_turn(history, kv)).collect();
-        Ok(poll_result(next_due_ms, sweep).deal(poll, turns, Some(key.lease)))
+        let claimed = self.claim(conn, poll).await?;
+        self.loaded(conn, poll, claimed).await
     }
 
     async fn give_back(&self, conn: &mut PgConnection, turns: &[Turn]) -> reveille_pg::Result<()> {
@@ -322,6 +306,30 @@ struct ClaimRows {
     leased: Vec<Leased>,
     next_due_ms: Option<f64>,
     now_us: Option<i64>,
+    /// A due message waits for the end of a lease.
+    blocked: bool,
+    scan: Scan,
+}
+
+impl ClaimRows {
+    fn of(rows: &[PgRow], scan: Scan) -> reveille_pg::Result<ClaimRows> {
+        let mut claimed = ClaimRows { leased: Vec::new(), next_due_ms: None, now_us: None, blocked: false, scan };
+        for row in rows {
+            match Leased::of(row)? {
+                Some(one) => claimed.leased.push(one),
+                None => {
+                    (claimed.next_due_ms, claimed.now_us) = (row.try_get("next_due_ms")?, row.try_get("due_us")?);
+                    claimed.blocked = row.try_get("blocked")?;
+                }
+            }
+        }
+        Ok(claimed)
+    }
+}
+
+/// A claim of turns that the statement of a write batch makes.
+pub(crate) struct TurnsInWrite {
+    since: Since,
     scan: Scan,
 }
 
@@ -332,24 +340,9 @@ impl TurnClaim {
         let mut is_second = false;
         loop {
             let (since, scan) = (self.blocked.poll_begins(), self.bounds.begin(key, Instant::now()));
-            let query = sqlx::query(&self.claim)
-                .bind(poll.wanted().min(TURNS_MAX) as i32)
-                .bind(millis(key.lease))
-                .bind(key.versions.map(|(min, _)| min))
-                .bind(key.versions.map(|(_, max)| max))
-                .bind(scan.bound_us);
-            let rows = query.fetch_all(&mut *conn).await?;
-            let mut claimed = ClaimRows { leased: Vec::new(), next_due_ms: None, now_us: None, scan };
-            let mut turn_ended = false;
-            for row in &rows {
-                match Leased::of(row)? {
-                    Some(one) => claimed.leased.push(one),
-                    None => {
-                        (claimed.next_due_ms, claimed.now_us) = (row.try_get("next_due_ms")?, row.try_get("due_us")?);
-                        turn_ended = row.try_get("blocked")? && self.blocked.message_waits(since);
-                    }
-                }
-            }
+            let rows = bind(sqlx::query(&self.claim), poll, scan).fetch_all(&mut *conn).await?;
+            let mut claimed = ClaimRows::of(&rows, scan)?;
+            let turn_ended = claimed.blocked && self.blocked.message_waits(since);
             if turn_ended && !is_second && claimed.leased.is_empty() {
                 is_second = true;
                 continue;
@@ -362,6 +355,59 @@ impl TurnClaim {
         }
     }
 
+    /// Binds the claim to the statement of a write batch.
+    pub(crate) fn bind_in_write<'q>(
+        &self,
+        query: Query<'q, Postgres, PgArguments>,
+        poll: &PollRequest<TurnKey, ()>,
+    ) -> (Query<'q, Postgres, PgArguments>, TurnsInWrite) {
+        let scan = self.bounds.begin(&poll.key, Instant::now()).untimed();
+        (bind(query, poll, scan), TurnsInWrite { since: self.blocked.poll_begins(), scan })
+    }
+
+    /// Reads what the statement of a write batch has claimed, and loads what it did not return.
+    pub(crate) async fn claimed_in_write(
+        &self,
+        conn: &mut PgConnection,
+        poll: &PollRequest<TurnKey, ()>,
+        TurnsInWrite { since, scan }: TurnsInWrite,
+        rows: &[PgRow],
+    ) -> reveille_pg::Result<PollResult<Turn>> {
+        let mut claimed = ClaimRows::of(rows, scan)?;
+        if claimed.blocked && self.blocked.message_waits(since) {
+            claimed.next_due_ms = Some(0.0);
+        }
+        self.loaded(conn, poll, claimed).await
+    }
+
+    /// The result of a claim: with what it did not return.
+    async fn loaded(
+        &self,
+        conn: &mut PgConnection,
+        poll: &PollRequest<TurnKey, ()>,
+        claimed: ClaimRows,
+    ) -> reveille_pg::Result<PollResult<Turn>> {
+        let key = &poll.key;
+        let ClaimRows { leased, next_due_ms, now_us, scan, .. } = claimed;
+        for one in &leased {
+            self.leases.granted(one.token.fence, key.lease, scan.since(), one.item());
+        }
+        let oldest = leased.iter().map(|one| one.due_us).min();
+        let sweep = self.bounds.end(key, scan, oldest, now_us, Instant::now());
+        let loaded = match self.load(&mut *conn, &leased).await {
+            Ok(loaded) => loaded,
+            Err(error) => {
+                // Release the instances: otherwise they would stay leased for the whole lease time.
+                let tokens: Vec<&TurnToken> = leased.iter().map(|one| &one.token).collect();
+                let _ = self.release(conn, &tokens).await;
+                return Err(error);
+            }
+        };
+        let turns =
+            leased.into_iter().zip(loaded).map(|(leased, (history, kv))| leased.into_turn(history, kv)).collect();
+        Ok(poll_result(next_due_ms, sweep).deal(poll, turns, Some(key.lease)))
+    }
+
     async fn release(&self, conn: &mut PgConnection, tokens: &[&TurnToken]) -> reveille_pg::Result<()> {
         let instances: Vec<&str> = tokens.iter().map(|token| token.instance.as_str()).collect();
         let fences: Vec<Uuid> = tokens.iter().map(|token| token.fence).collect();
@@ -369,6 +415,19 @@ impl TurnClaim {
         self.bounds.forget();
         Ok(())
     }
+}
+
+fn bind<'q>(
+    query: Query<'q, Postgres, PgArguments>,
+    poll: &PollRequest<TurnKey, ()>,
+    scan: Scan,
+) -> Query<'q, Postgres, PgArguments> {
+    query
+        .bind(poll.wanted().min(TURNS_MAX) as i32)
+        .bind(millis(poll.key.lease))
+        .bind(poll.key.versions.map(|(min, _)| min))
+        .bind(poll.key.versions.map(|(_, max)| max))
+        .bind(scan.bound_us)
 }
 
 /// An empty result with the time of the next poll: when the next item is due, or the next sweep.

@@ -3,17 +3,24 @@
 //! The contract wants one transaction per turn, activity and message. One transaction for all that are finished at the
 //! same time satisfies it too, and costs one round trip, one WAL flush and one recorded row instead of one per kind.
 //! Each write keeps its own fence and outcome.
+//!
+//! What is finished often makes work for a slot that waits: activities for a worker, a turn for a dispatcher. Then the
+//! same statement claims it: activities if activity slots wait for what the batch schedules, otherwise turns.
 
 use std::sync::Arc;
 
 use reveille_pg::{Schema, Sql};
-use reveille_wake::{BatchResult, BatchedWrite, RECENT, ScanBounds, Wake, WakeUp, WriteBatch};
-use sqlx::PgConnection;
+use reveille_wake::{
+    AttachedPoll, BatchResult, BatchedWrite, Claim, Consumer, PollResult, RECENT, ScanBounds, Wake, WakeUp, WriteBatch,
+};
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::query::Query;
+use sqlx::{PgConnection, Postgres};
 
 use super::finished_turn::{self, FinishedTurn};
 use super::message::{Message, millis};
 use super::repeated;
-use crate::claim::{Blocked, Leases, TurnKey};
+use crate::claim::{ActivityClaim, Blocked, Leases, TurnClaim, TurnKey};
 use crate::provider::Channels;
 use crate::read::{Head, HistoryCache};
 use crate::token::ActivityToken;
@@ -27,7 +34,11 @@ pub(crate) struct Commit {
     pub(crate) histories: Arc<HistoryCache>,
     pub(crate) leases: Arc<Leases>,
     pub(crate) bounds: Arc<ScanBounds<TurnKey>>,
+    pub(crate) turns: Consumer<TurnClaim>,
+    pub(crate) activities: Consumer<ActivityClaim>,
     pub(crate) sql: Sql,
+    pub(crate) and_claim_turns: Sql,
+    pub(crate) and_claim_activities: Sql,
 }
 
 /// One write of the batch.
@@ -117,8 +128,13 @@ impl Commit {
         }
     }
 
-    pub(crate) fn statement(schema: &Schema) -> Sql {
-        schema.sql(reveille_pg::statement!("commit"))
+    /// The statement, and the two that claim turns or activities as well.
+    pub(crate) fn statements(schema: &Schema) -> [Sql; 3] {
+        [
+            schema.sql(reveille_pg::statement!("commit")),
+            schema.sql(reveille_pg::statement!("commit_and_claim_instances")),
+            schema.sql(reveille_pg::statement!("commit_and_claim_work")),
+        ]
     }
 }
 
@@ -160,30 +176,23 @@ impl BatchedWrite for Commit {
         conn: &mut PgConnection,
         batch: &WriteBatch<'_, CommitWrite>,
     ) -> reveille_pg::Result<BatchResult<Self::Outcome>> {
-        let (mut turns, mut activities, mut messages): (Vec<&FinishedTurn>, Vec<&FinishedActivity>, Vec<&Message>) =
-            Default::default();
-        for write in &batch.writes {
-            match write {
-                CommitWrite::Turn(turn) => turns.push(turn),
-                CommitWrite::Activity(activity) => activities.push(activity),
-                CommitWrite::Message(message) => messages.push(message),
-            }
+        if let Some(poll) = batch.attach(&self.activities) {
+            let query = bind(batch, &self.and_claim_activities);
+            let (query, scan) = poll.claim().bind_in_write(query, poll.request());
+            let rows = query.fetch_all(conn).await?;
+            let result = batch.result(self, first(&rows)?)?;
+            let claimed = poll.claim().claimed(poll.request(), scan, &rows);
+            return Ok(with_claims(result, poll, claimed));
         }
-        let tokens = || activities.iter().map(|activity| &activity.token);
-        let completions = || activities.iter().map(|activity| activity.completion.as_ref());
-        let query = finished_turn::bind(batch.query(&self.sql), &turns)
-            // finished_activities
-            .bind(tokens().map(|token| token.instance.as_str()).collect::<Vec<_>>())
-            .bind(tokens().map(|token| token.id).collect::<Vec<_>>())
-            .bind(tokens().map(|token| token.fence).collect::<Vec<_>>())
-            .bind(repeated(tokens().map(|token| token.fence)))
-            .bind(completions().map(|message| message.map(|it| it.instance.as_str())).collect::<Vec<_>>())
-            .bind(completions().map(|message| message.map(|it| it.item.as_str())).collect::<Vec<_>>())
-            // messages
-            .bind(messages.iter().map(|message| message.instance.as_str()).collect::<Vec<_>>())
-            .bind(messages.iter().map(|message| millis(message.due.delay())).collect::<Vec<_>>())
-            .bind(messages.iter().map(|message| message.item.as_str()).collect::<Vec<_>>());
-        batch.result(self, &query.fetch_one(conn).await?)
+        if let Some(poll) = batch.attach(&self.turns) {
+            let query = bind(batch, &self.and_claim_turns);
+            let (query, in_write) = poll.claim().bind_in_write(query, poll.request());
+            let rows = query.fetch_all(&mut *conn).await?;
+            let result = batch.result(self, first(&rows)?)?;
+            let claimed = poll.claim().claimed_in_write(conn, poll.request(), in_write, &rows).await;
+            return Ok(with_claims(result, poll, claimed));
+        }
+        batch.result(self, &bind(batch, &self.sql).fetch_one(conn).await?)
     }
 
     fn decode(&self, _: &CommitWrite, text: &str) -> Option<AckOutcome> {
@@ -208,6 +217,53 @@ impl BatchedWrite for Commit {
         }
         if wakes {
             self.wake.wake_local(&[self.channels.orchestrations.wake_up()]);
+        }
+    }
+}
+
+/// The statement with the writes of the batch.
+fn bind<'q>(batch: &'q WriteBatch<'_, CommitWrite>, sql: &Sql) -> Query<'q, Postgres, PgArguments> {
+    let (mut turns, mut activities, mut messages): (Vec<&FinishedTurn>, Vec<&FinishedActivity>, Vec<&Message>) =
+        Default::default();
+    for write in &batch.writes {
+        match write {
+            CommitWrite::Turn(turn) => turns.push(turn),
+            CommitWrite::Activity(activity) => activities.push(activity),
+            CommitWrite::Message(message) => messages.push(message),
+        }
+    }
+    let tokens = || activities.iter().map(|activity| &activity.token);
+    let completions = || activities.iter().map(|activity| activity.completion.as_ref());
+    finished_turn::bind(batch.query(sql), &turns)
+        // finished_activities
+        .bind(tokens().map(|token| token.instance.as_str()).collect::<Vec<_>>())
+        .bind(tokens().map(|token| token.id).collect::<Vec<_>>())
+        .bind(tokens().map(|token| token.fence).collect::<Vec<_>>())
+        .bind(repeated(tokens().map(|token| token.fence)))
+        .bind(completions().map(|message| message.map(|it| it.instance.as_str())).collect::<Vec<_>>())
+        .bind(completions().map(|message| message.map(|it| it.item.as_str())).collect::<Vec<_>>())
+        // messages
+        .bind(messages.iter().map(|message| message.instance.as_str()).collect::<Vec<_>>())
+        .bind(messages.iter().map(|message| millis(message.due.delay())).collect::<Vec<_>>())
+        .bind(messages.iter().map(|message| message.item.as_str()).collect::<Vec<_>>())
+}
+
+/// The row with the outcomes: every row has them.
+fn first(rows: &[PgRow]) -> reveille_pg::Result<&PgRow> {
+    Ok(rows.first().ok_or(sqlx::Error::RowNotFound)?)
+}
+
+/// Adds what the statement has claimed. The writes have committed, whatever became of that.
+fn with_claims<C: Claim>(
+    result: BatchResult<AckOutcome>,
+    poll: AttachedPoll<C>,
+    claimed: reveille_pg::Result<PollResult<C::Item>>,
+) -> BatchResult<AckOutcome> {
+    match claimed {
+        Ok(claimed) => result.with_claims(poll, claimed),
+        Err(error) => {
+            tracing::warn!(%error, "cannot read what a write has claimed");
+            result
         }
     }
 }

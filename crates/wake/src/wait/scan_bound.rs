@@ -92,9 +92,16 @@ pub struct Scan {
     /// How long until the next full scan.
     full_scan_in: Option<Duration>,
     epoch: u64,
+    /// The poll does more than scan.
+    is_untimed: bool,
 }
 
 impl Scan {
+    /// The same for a poll whose duration says nothing about its scan, because it is part of a write.
+    pub fn untimed(self) -> Scan {
+        Scan { is_untimed: true, ..self }
+    }
+
     /// When the poll began.
     pub fn since(&self) -> Instant {
         self.since
@@ -122,7 +129,7 @@ impl<K: Eq + Hash + Clone> ScanBounds<K> {
     /// [`defer_full_scans`](Self::defer_full_scans).
     pub fn begin_busy(&self, key: &K, until: Instant, now: Instant) -> Scan {
         let State { bounds, epoch } = &*self.state.lock();
-        let full = Scan { bound_us: None, since: now, full_scan_in: None, epoch: *epoch };
+        let full = Scan { bound_us: None, since: now, full_scan_in: None, epoch: *epoch, is_untimed: false };
         let Some(bound) = bounds.get(key) else { return full };
         let deferred_until = bound.deferred_until.map_or(now, |deferred_until| deferred_until.min(until));
         let full_scan_at = bound.full_scan_at.max(deferred_until);
@@ -135,7 +142,8 @@ impl<K: Eq + Hash + Clone> ScanBounds<K> {
 
     /// A full scan that begins now.
     pub fn begin_unbounded(&self, now: Instant) -> Scan {
-        Scan { bound_us: None, since: now, full_scan_in: None, epoch: self.state.lock().epoch }
+        let epoch = self.state.lock().epoch;
+        Scan { bound_us: None, since: now, full_scan_in: None, epoch, is_untimed: false }
     }
 
     /// A poll has ended. `claimed_us` is the earliest due time of what it claimed; `None` means that it claimed nothing
@@ -170,7 +178,9 @@ impl<K: Eq + Hash + Clone> ScanBounds<K> {
             }
             if is_full {
                 (bound.deferred_until, bound.is_deferred) = (None, false);
-                bound.set_rest(now.saturating_duration_since(scan.since));
+                if !scan.is_untimed {
+                    bound.set_rest(now.saturating_duration_since(scan.since));
+                }
                 bound.full_scan_at = now + bound.rest;
             }
             bounds.insert(key.clone(), bound);
