@@ -229,7 +229,7 @@ CREATE OR REPLACE FUNCTION {schema}.age_plans()
  RETURNS void
  LANGUAGE plpgsql;
 
-CREATE OR REPLACE FUNCTION {schema}.claim_instances(max_instances integer, lease_ms bigint, min_version bigint, max_version bigint, bound_us bigint, in_write boolean)
+CREATE OR REPLACE FUNCTION {schema}.claim_instances(lock_tokens uuid[], lease_ms bigint, min_version bigint, max_version bigint, bound_us bigint, in_write boolean)
  RETURNS TABLE(next_due_ms double precision, due_us bigint, instance_id text, lock_token uuid, attempt integer, messages text[], orchestration_name text, orchestration_version text, execution_id bigint, generation bigint, last_event_id bigint, had_executions boolean, blocked boolean)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
@@ -239,7 +239,7 @@ CREATE OR REPLACE FUNCTION {schema}.claim_instances(max_instances integer, lease
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off';
 
-CREATE OR REPLACE FUNCTION {schema}.claim_work(tag_queues text[], lease_ms bigint, owners text[], session_ms bigint[], bound_us bigint, in_write boolean)
+CREATE OR REPLACE FUNCTION {schema}.claim_work(tag_queues text[], lease_ms bigint, lock_tokens uuid[], owners text[], session_ms bigint[], bound_us bigint, in_write boolean)
  RETURNS TABLE(next_due_ms double precision, due_us bigint, waiter integer, instance_id text, id bigint, lock_token uuid, attempt integer, work_item text)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'

@@ -1,6 +1,7 @@
 -- Leases the instances whose messages have been due longest, each with all its due messages.
 -- Rows:  one per leased instance. Then one row of nulls except next_due_ms: in how long the next message is due;
 --        due_us: the current time, if nothing due is left; blocked: a due message waits for the end of a lease.
+-- lock_tokens: a token for each instance that it may lease.
 -- in_write: the claim is part of the statement of a write batch, whose messages it sees: it must be durable.
 -- bound_us: messages that were due before it are not scanned. Rows that were claimed and deleted before the live ones
 --        stay in the index while any transaction is old enough to see them, and every claim would skip them again.
@@ -16,7 +17,7 @@
 --        and 244 buffers, none due in 0.05 ms and 10 buffers. `order by visible_at, id` read and sorted all 20 000
 --        due: 25 ms.
 create or replace function {schema}.claim_instances(
-    max_instances integer, lease_ms bigint, min_version bigint, max_version bigint, bound_us bigint, in_write boolean
+    lock_tokens uuid[], lease_ms bigint, min_version bigint, max_version bigint, bound_us bigint, in_write boolean
 ) returns table (
     next_due_ms           float8,
     due_us                bigint,
@@ -41,6 +42,7 @@ declare
     -- In a write, what it wrote is due later than its beginning.
     as_of          timestamptz := case when in_write then clock_timestamp() else now() end;
     bound          timestamptz := coalesce(to_timestamp(bound_us / 1000000.0), '-infinity');
+    max_instances  integer := cardinality(lock_tokens);
     -- Several messages of one instance are often adjacent, so more messages than instances are read.
     max_messages   integer := max_instances * 8;
     candidates     text[];
@@ -203,7 +205,10 @@ begin
             where lease.instance_id is null
         ), leased as (
             insert into {schema}.instance_locks (instance_id, lock_token, locked_until, message_ids)
-            select described.instance_id, gen_random_uuid(), as_of + lease_ms * interval '1 ms', described.message_ids
+            select described.instance_id,
+                   lock_tokens[row_number() over ()],
+                   as_of + lease_ms * interval '1 ms',
+                   described.message_ids
             from described
             where described.has_start or described.execution_id is not null
             on conflict (instance_id) do nothing

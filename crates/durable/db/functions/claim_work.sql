@@ -1,5 +1,5 @@
 -- Leases the activities that have been due longest to the waiters, which are given in order of waiting time.
--- Waiters: `owners` and `session_ms` have one element per waiter. An activity without a session goes to any waiter. One
+-- Waiters: `lock_tokens`, `owners` and `session_ms` have one element per waiter. An activity without a session goes to any waiter. One
 --        with a session goes to a waiter of the session's owner; if the session has no owner, to the first waiter that
 --        accepts sessions (owner not null), which then owns it for its session_ms.
 -- tag_queues: the tag queues to claim from; null: all.
@@ -12,7 +12,8 @@
 -- Cost:  4 of 5 000 due in 0.19 ms and 36 buffers, one in 0.16 ms and 12, none due in 0.08 ms. With a bitmap scan,
 --        which the planner prefers for an empty table, 20 000 due cost 20 ms; joined by key instead of ctid, 140 ms.
 create or replace function {schema}.claim_work(
-    tag_queues text[], lease_ms bigint, owners text[], session_ms bigint[], bound_us bigint, in_write boolean
+    tag_queues text[], lease_ms bigint, lock_tokens uuid[], owners text[], session_ms bigint[],
+    bound_us bigint, in_write boolean
 ) returns table (
     next_due_ms float8,
     due_us      bigint,
@@ -211,7 +212,7 @@ begin
     if ids is not null then
         return query
         update {schema}.worker_queue activity
-        set lock_token = gen_random_uuid(),
+        set lock_token = lock_tokens[array_position(ids, activity.id)],
             locked_until = as_of + lease_ms * interval '1 ms',
             attempt_count = activity.attempt_count + 1
         where activity.ctid = any (tids) and waiters[array_position(ids, activity.id)] is not null

@@ -1,6 +1,6 @@
 /* commit, fetch_orchestration_item */
--- Commits as commit.sql does, then claims as claim_instances.sql does: from $51 its arguments. The claim depends on the result of the
--- commit, so that it runs after it and sees what was written.
+-- Commits as commit.sql does, then claims as claim_instances.sql does; its arguments from $51. The claim depends on the
+-- result of the commit, so that it runs after it and sees what was written.
 select committed.outcomes, committed.backend, claimed.*
 from {schema}.commit(
     batch_id => $1::uuid,
@@ -18,5 +18,5 @@ from {schema}.commit(
     messages => row($48, $49, $50)::{schema}.orchestration_messages
 ) as committed
 cross join lateral {schema}.claim_instances(
-    $51::int, $52::bigint, $53::bigint, $54::bigint, $55::bigint, in_write => committed.backend is not null
+    $51::uuid[], $52::bigint, $53::bigint, $54::bigint, $55::bigint, in_write => committed.backend is not null
 ) as claimed

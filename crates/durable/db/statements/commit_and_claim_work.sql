@@ -1,6 +1,6 @@
 /* commit, fetch_work_item */
--- Commits as commit.sql does, then claims as claim_work.sql does: from $51 its arguments. The claim depends on the result of the
--- commit, so that it runs after it and sees what was written.
+-- Commits as commit.sql does, then claims as claim_work.sql does; its arguments from $51. The claim depends on the
+-- result of the commit, so that it runs after it and sees what was written.
 select committed.outcomes, committed.backend, claimed.*
 from {schema}.commit(
     batch_id => $1::uuid,
@@ -18,5 +18,6 @@ from {schema}.commit(
     messages => row($48, $49, $50)::{schema}.orchestration_messages
 ) as committed
 cross join lateral {schema}.claim_work(
-    $51::text[], $52::bigint, $53::text[], $54::bigint[], $55::bigint, in_write => committed.backend is not null
+    $51::text[], $52::bigint, $53::uuid[], $54::text[], $55::bigint[], $56::bigint,
+    in_write => committed.backend is not null
 ) as claimed

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use duroxide::providers::{SessionFetchConfig, TagFilter, WorkItem};
 use reveille_pg::{Schema, Sql};
-use reveille_wake::{Channel, Claim, PollRequest, PollResult, Scan, ScanBounds, Topic};
+use reveille_wake::{
+    AttachedPoll, Channel, Claim, PollRequest, PollResult, Scan, ScanBounds, SentClaims, Topic, UnansweredClaims,
+};
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::{PgConnection, Postgres, Row};
@@ -77,7 +79,9 @@ pub(crate) struct ActivityClaim {
     pub(crate) bounds: Arc<ScanBounds<ActivityKey>>,
     pub(crate) leases: Arc<Leases>,
     pub(crate) sessions: Arc<Sessions>,
+    unanswered: UnansweredClaims<Uuid>,
     claim: Sql,
+    unanswered_work: Sql,
     give_back: Sql,
     sweep: Sql,
 }
@@ -94,7 +98,9 @@ impl ActivityClaim {
             bounds: Arc::new(ScanBounds::new()),
             leases,
             sessions,
+            unanswered: UnansweredClaims::new(),
             claim: schema.sql(reveille_pg::statement!("claim_work")),
+            unanswered_work: schema.sql(reveille_pg::statement!("unanswered_work")),
             give_back: schema.sql(reveille_pg::statement!("give_back_work")),
             sweep: schema.sql(reveille_pg::statement!("sweep_work")),
         }
@@ -119,18 +125,20 @@ impl Claim for ActivityClaim {
         conn: &mut PgConnection,
         poll: &PollRequest<ActivityKey, SessionOwner>,
     ) -> reveille_pg::Result<PollResult<Activity>> {
+        self.release_unanswered(conn).await?;
         let scan = self.bounds.begin(&poll.key, Instant::now());
-        let rows = bind(sqlx::query(&self.claim), poll, scan).fetch_all(conn).await?;
-        self.claimed(poll, scan, &rows)
+        let sent = self.tokens(poll);
+        let rows = bind(sqlx::query(&self.claim), poll, &sent, scan).fetch_all(conn).await?;
+        let result = self.claimed(poll, scan, &rows)?;
+        sent.answered();
+        Ok(result)
     }
 
     async fn give_back(&self, conn: &mut PgConnection, activities: &[Activity]) -> reveille_pg::Result<()> {
-        let tokens = activities.iter().map(|activity| &activity.token);
-        let instances: Vec<&str> = tokens.clone().map(|token| token.instance.as_str()).collect();
-        let ids: Vec<i64> = tokens.clone().map(|token| token.id).collect();
-        let fences: Vec<Uuid> = tokens.map(|token| token.fence).collect();
-        sqlx::query(&self.give_back).bind(instances).bind(ids).bind(fences).execute(conn).await?;
-        Ok(())
+        let tokens = || activities.iter().map(|activity| &activity.token);
+        let instances = tokens().map(|token| token.instance.clone()).collect();
+        let ids = tokens().map(|token| token.id).collect();
+        self.release(conn, instances, ids, tokens().map(|token| token.fence).collect()).await
     }
 
     fn given_back(&self) {
@@ -155,14 +163,52 @@ impl Claim for ActivityClaim {
 }
 
 impl ActivityClaim {
+    /// A token for each waiter of a poll.
+    fn tokens(&self, poll: &PollRequest<ActivityKey, SessionOwner>) -> SentClaims<Uuid> {
+        self.unanswered.sent(poll.waiters.iter().map(|_| Uuid::new_v4()))
+    }
+
+    /// Releases the activities of claims whose answer was lost.
+    async fn release_unanswered(&self, conn: &mut PgConnection) -> reveille_pg::Result<()> {
+        let lost = self.unanswered.take();
+        if !lost.names().is_empty() {
+            let (mut instances, mut ids, mut fences) = (Vec::new(), Vec::new(), Vec::new());
+            for row in sqlx::query(&self.unanswered_work).bind(lost.names()).fetch_all(&mut *conn).await? {
+                instances.push(row.try_get(0)?);
+                ids.push(row.try_get(1)?);
+                fences.push(row.try_get(2)?);
+            }
+            if !ids.is_empty() {
+                self.release(conn, instances, ids, fences).await?;
+                self.bounds.forget();
+            }
+            lost.answered();
+        }
+        Ok(())
+    }
+
+    async fn release(
+        &self,
+        conn: &mut PgConnection,
+        instances: Vec<String>,
+        ids: Vec<i64>,
+        fences: Vec<Uuid>,
+    ) -> reveille_pg::Result<()> {
+        sqlx::query(&self.give_back).bind(instances).bind(ids).bind(fences).execute(conn).await?;
+        Ok(())
+    }
+
     /// Binds the claim to the statement of a write batch. Returns how it scans.
     pub(crate) fn bind_in_write<'q>(
         &self,
         query: Query<'q, Postgres, PgArguments>,
-        poll: &'q PollRequest<ActivityKey, SessionOwner>,
+        poll: &'q AttachedPoll<ActivityClaim>,
     ) -> (Query<'q, Postgres, PgArguments>, Scan) {
-        let scan = self.bounds.begin(&poll.key, Instant::now()).untimed();
-        (bind(query, poll, scan), scan)
+        let scan = self.bounds.begin(&poll.request().key, Instant::now()).untimed();
+        let sent = self.tokens(poll.request());
+        let query = bind(query, poll.request(), &sent, scan);
+        poll.sends(sent);
+        (query, scan)
     }
 
     /// Reads the rows of the claim.
@@ -207,12 +253,14 @@ impl ActivityClaim {
 fn bind<'q>(
     query: Query<'q, Postgres, PgArguments>,
     poll: &'q PollRequest<ActivityKey, SessionOwner>,
+    tokens: &SentClaims<Uuid>,
     scan: Scan,
 ) -> Query<'q, Postgres, PgArguments> {
     let sessions = || poll.waiters.iter().map(|waiter| waiter.args.as_ref().as_ref());
     query
         .bind(poll.key.tag_queues.as_deref())
         .bind(millis(poll.key.lease))
+        .bind(tokens.names().to_vec())
         .bind(sessions().map(|session| session.map(|(owner, _)| owner.as_str())).collect::<Vec<_>>())
         .bind(sessions().map(|session| session.map_or(0, |(_, lease)| millis(*lease))).collect::<Vec<_>>())
         .bind(scan.bound_us)

@@ -10,7 +10,9 @@ use std::time::Duration;
 use duroxide::providers::{DispatcherCapabilityFilter, KvEntry, OrchestrationItem, WorkItem};
 use duroxide::{Event, EventKind};
 use reveille_pg::{Schema, Sql};
-use reveille_wake::{Channel, Claim, PollRequest, PollResult, Scan, ScanBounds, Topic};
+use reveille_wake::{
+    AttachedPoll, Channel, Claim, PollRequest, PollResult, Scan, ScanBounds, SentClaims, Topic, UnansweredClaims,
+};
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::{PgConnection, Postgres, Row};
@@ -69,7 +71,9 @@ pub(crate) struct TurnClaim {
     pub(crate) histories: Arc<HistoryCache>,
     pub(crate) leases: Arc<Leases>,
     blocked: Arc<Blocked>,
+    unanswered: UnansweredClaims<Uuid>,
     claim: Sql,
+    unanswered_instances: Sql,
     load: Sql,
     keys: Sql,
     give_back: Sql,
@@ -90,7 +94,9 @@ impl TurnClaim {
             bounds: Arc::new(ScanBounds::new()),
             histories,
             leases,
+            unanswered: UnansweredClaims::new(),
             claim: schema.sql(reveille_pg::statement!("claim_instances")),
+            unanswered_instances: schema.sql(reveille_pg::statement!("unanswered_instances")),
             load: schema.sql(reveille_pg::statement!("load_history")),
             keys: schema.sql(reveille_pg::statement!("load_keys")),
             give_back: schema.sql(reveille_pg::statement!("give_back_instances")),
@@ -278,8 +284,11 @@ impl Claim for TurnClaim {
         conn: &mut PgConnection,
         poll: &PollRequest<TurnKey, ()>,
     ) -> reveille_pg::Result<PollResult<Turn>> {
-        let claimed = self.claim(conn, poll).await?;
-        self.loaded(conn, poll, claimed).await
+        self.release_unanswered(conn).await?;
+        let (claimed, sent) = self.claim(conn, poll).await?;
+        let result = self.loaded(conn, poll, claimed).await?;
+        sent.answered();
+        Ok(result)
     }
 
     async fn give_back(&self, conn: &mut PgConnection, turns: &[Turn]) -> reveille_pg::Result<()> {
@@ -335,12 +344,17 @@ pub(crate) struct TurnsInWrite {
 
 impl TurnClaim {
     /// Sends the claim. If it found only leased instances and a turn ended meanwhile, sends it once more.
-    async fn claim(&self, conn: &mut PgConnection, poll: &PollRequest<TurnKey, ()>) -> reveille_pg::Result<ClaimRows> {
+    async fn claim(
+        &self,
+        conn: &mut PgConnection,
+        poll: &PollRequest<TurnKey, ()>,
+    ) -> reveille_pg::Result<(ClaimRows, SentClaims<Uuid>)> {
         let key = &poll.key;
         let mut is_second = false;
         loop {
             let (since, scan) = (self.blocked.poll_begins(), self.bounds.begin(key, Instant::now()));
-            let rows = bind(sqlx::query(&self.claim), poll, scan).fetch_all(&mut *conn).await?;
+            let sent = self.tokens(poll);
+            let rows = bind(sqlx::query(&self.claim), poll, &sent, scan).fetch_all(&mut *conn).await?;
             let mut claimed = ClaimRows::of(&rows, scan)?;
             let turn_ended = claimed.blocked && self.blocked.message_waits(since);
             if turn_ended && !is_second && claimed.leased.is_empty() {
@@ -351,18 +365,42 @@ impl TurnClaim {
                 // Turns end faster than this can poll: the engine polls again soon.
                 claimed.next_due_ms = Some(0.0);
             }
-            return Ok(claimed);
+            return Ok((claimed, sent));
         }
+    }
+
+    /// A token for each turn that a poll may lease.
+    fn tokens(&self, poll: &PollRequest<TurnKey, ()>) -> SentClaims<Uuid> {
+        self.unanswered.sent((0..poll.wanted().min(TURNS_MAX)).map(|_| Uuid::new_v4()))
+    }
+
+    /// Releases the turns of claims whose answer was lost.
+    async fn release_unanswered(&self, conn: &mut PgConnection) -> reveille_pg::Result<()> {
+        let lost = self.unanswered.take();
+        if !lost.names().is_empty() {
+            let leases: Vec<(String, Uuid)> =
+                sqlx::query_as(&self.unanswered_instances).bind(lost.names()).fetch_all(&mut *conn).await?;
+            let tokens: Vec<TurnToken> =
+                leases.into_iter().map(|(instance, fence)| TurnToken { fence, instance }).collect();
+            if !tokens.is_empty() {
+                self.release(conn, &tokens.iter().collect::<Vec<_>>()).await?;
+            }
+            lost.answered();
+        }
+        Ok(())
     }
 
     /// Binds the claim to the statement of a write batch.
     pub(crate) fn bind_in_write<'q>(
         &self,
         query: Query<'q, Postgres, PgArguments>,
-        poll: &PollRequest<TurnKey, ()>,
+        poll: &AttachedPoll<TurnClaim>,
     ) -> (Query<'q, Postgres, PgArguments>, TurnsInWrite) {
-        let scan = self.bounds.begin(&poll.key, Instant::now()).untimed();
-        (bind(query, poll, scan), TurnsInWrite { since: self.blocked.poll_begins(), scan })
+        let scan = self.bounds.begin(&poll.request().key, Instant::now()).untimed();
+        let sent = self.tokens(poll.request());
+        let query = bind(query, poll.request(), &sent, scan);
+        poll.sends(sent);
+        (query, TurnsInWrite { since: self.blocked.poll_begins(), scan })
     }
 
     /// Reads what the statement of a write batch has claimed, and loads what it did not return.
@@ -420,10 +458,11 @@ impl TurnClaim {
 fn bind<'q>(
     query: Query<'q, Postgres, PgArguments>,
     poll: &PollRequest<TurnKey, ()>,
+    tokens: &SentClaims<Uuid>,
     scan: Scan,
 ) -> Query<'q, Postgres, PgArguments> {
     query
-        .bind(poll.wanted().min(TURNS_MAX) as i32)
+        .bind(tokens.names().to_vec())
         .bind(millis(poll.key.lease))
         .bind(poll.key.versions.map(|(min, _)| min))
         .bind(poll.key.versions.map(|(_, max)| max))

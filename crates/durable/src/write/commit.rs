@@ -178,7 +178,7 @@ impl BatchedWrite for Commit {
     ) -> reveille_pg::Result<BatchResult<Self::Outcome>> {
         if let Some(poll) = batch.attach(&self.activities) {
             let query = bind(batch, &self.and_claim_activities);
-            let (query, scan) = poll.claim().bind_in_write(query, poll.request());
+            let (query, scan) = poll.claim().bind_in_write(query, &poll);
             let rows = query.fetch_all(conn).await?;
             let result = batch.result(self, first(&rows)?)?;
             let claimed = poll.claim().claimed(poll.request(), scan, &rows);
@@ -186,7 +186,7 @@ impl BatchedWrite for Commit {
         }
         if let Some(poll) = batch.attach(&self.turns) {
             let query = bind(batch, &self.and_claim_turns);
-            let (query, in_write) = poll.claim().bind_in_write(query, poll.request());
+            let (query, in_write) = poll.claim().bind_in_write(query, &poll);
             let rows = query.fetch_all(&mut *conn).await?;
             let result = batch.result(self, first(&rows)?)?;
             let claimed = poll.claim().claimed_in_write(conn, poll.request(), in_write, &rows).await;

@@ -1,6 +1,7 @@
 //! The provider against PostgreSQL.
 
 mod agreement;
+mod attached;
 mod caching;
 mod calls;
 mod consistency;

@@ -27,7 +27,7 @@ impl Releases {
     }
 
     /// The fence of a claim that is about to be sent.
-    pub(crate) fn sent(&self) -> (i64, SentClaims<'_, i64>) {
+    pub(crate) fn sent(&self) -> (i64, SentClaims<i64>) {
         let fence = random_fence();
         (fence, self.unanswered.sent([fence]))
     }

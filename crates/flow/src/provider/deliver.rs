@@ -99,7 +99,7 @@ impl Deliveries {
         conn: &mut PgConnection,
         deliveries: &[Delivery],
         waiters: &[&Args],
-    ) -> reveille_pg::Result<(SentClaims<'_, i64>, Vec<Verdict>, Vec<(usize, ClaimedStep)>)> {
+    ) -> reveille_pg::Result<(SentClaims<i64>, Vec<Verdict>, Vec<(usize, ClaimedStep)>)> {
         let (fence, sent) = self.releases.sent();
         let sent_at = Instant::now();
         let messages = || deliveries.iter().map(|delivery| &delivery.message);

@@ -111,9 +111,9 @@ impl Pops {
 }
 
 /// What a poll has leased so far.
-struct Progress<'a> {
+struct Progress {
     /// Its claims. If the poll fails, the next one releases their leases.
-    sent: Vec<SentClaims<'a, Uuid>>,
+    sent: Vec<SentClaims<Uuid>>,
     /// The batch and the lease time of each waiter.
     waiters: Vec<Option<(LeasedBatch, Duration)>>,
     next_due_ms: Option<f64>,
@@ -123,7 +123,7 @@ struct Progress<'a> {
     now_us: Option<i64>,
 }
 
-impl Progress<'_> {
+impl Progress {
     /// Removes batches without messages. Whether there were any.
     fn drop_empty(&mut self) -> bool {
         let empty = |slot: &mut Option<(LeasedBatch, Duration)>| slot.take_if(|(leased, _)| leased.messages.is_empty());
@@ -233,13 +233,13 @@ impl Claim for Pops {
 impl Pops {
     /// Claims in one queue, for the waiters that have nothing yet. If a claim finds only deleted messages, the next one
     /// continues behind them.
-    async fn claim_in_queue<'a>(
-        &'a self,
+    async fn claim_in_queue(
+        &self,
         conn: &mut PgConnection,
         poll: &PollRequest<Key, Args>,
         source: (&str, Option<&str>),
         bound_us: Option<i64>,
-        progress: &mut Progress<'a>,
+        progress: &mut Progress,
     ) -> reveille_pg::Result<()> {
         for _ in 0..GAPS_MAX {
             if !self.claim_once(conn, poll, source, bound_us, progress).await? {
@@ -251,13 +251,13 @@ impl Pops {
     }
 
     /// Whether a batch had only deleted messages.
-    async fn claim_once<'a>(
-        &'a self,
+    async fn claim_once(
+        &self,
         conn: &mut PgConnection,
         poll: &PollRequest<Key, Args>,
         (queue, partition): (&str, Option<&str>),
         bound_us: Option<i64>,
-        progress: &mut Progress<'a>,
+        progress: &mut Progress,
     ) -> reveille_pg::Result<bool> {
         let unserved: Vec<usize> =
             (0..poll.waiters.len()).filter(|waiter| progress.waiters[*waiter].is_none()).collect();

@@ -17,6 +17,7 @@ use tokio::time::Instant;
 
 use crate::metrics;
 use crate::notify::channel::{Channel, Payload, Received, Topic, WakeUp, merge, parse, payloads_of};
+use crate::notify::held::{HeldNotifications, Notification};
 use crate::notify::own::OwnNotifications;
 use crate::notify::rate::{NotifyRate, TRAILING};
 use crate::notify::{listener, notifier};
@@ -98,6 +99,7 @@ struct State {
     channels: HashMap<Arc<str>, ChannelState>,
     targets: Vec<Weak<dyn WakeTarget>>,
     own: OwnNotifications,
+    held: HeldNotifications,
     /// The current epoch of the listener; `None` while it is disconnected or has not caught up with new channels.
     epoch: ListenerEpoch,
     last_epoch: u64,
@@ -114,6 +116,8 @@ struct ChannelState {
     /// The consumers that have subscribed to a topic of this channel.
     targets: HashMap<usize, Weak<dyn WakeTarget>>,
     rate: NotifyRate,
+    /// Writes under way that notify it in their transactions.
+    writes: usize,
     /// When another process last notified it.
     notified_at: Option<Instant>,
 }
@@ -134,6 +138,20 @@ pub(crate) struct NotifyPlan {
     pub(crate) after_commit: Vec<(Arc<str>, String)>,
     since: Instant,
     epoch: ListenerEpoch,
+    dispatcher: Weak<Dispatcher>,
+}
+
+impl Drop for NotifyPlan {
+    fn drop(&mut self) {
+        if let Some(dispatcher) = self.dispatcher.upgrade().filter(|_| !self.channels.is_empty()) {
+            let mut state = dispatcher.state.lock();
+            for channel in &self.channels {
+                if let Some(channel) = state.channels.get_mut(channel.as_str()) {
+                    channel.writes -= 1;
+                }
+            }
+        }
+    }
 }
 
 type DispatcherKey = (String, String, String);
@@ -159,6 +177,7 @@ impl Dispatcher {
                 channels: HashMap::new(),
                 targets: Vec::new(),
                 own: OwnNotifications::default(),
+                held: HeldNotifications::default(),
                 epoch: None,
                 last_epoch: 0,
                 listener: ListenerState::Off,
@@ -319,11 +338,18 @@ impl Dispatcher {
 
     /// Counts the wake-ups of a write that is about to be sent, and decides how it notifies. `muted`: not in its
     /// transaction.
-    pub(crate) fn plan_notify(&self, wake_ups: &[WakeUp], muted: bool) -> NotifyPlan {
+    pub(crate) fn plan_notify(self: &Arc<Self>, wake_ups: &[WakeUp], muted: bool) -> NotifyPlan {
         let now = Instant::now();
         let mut state = self.state.lock();
         let epoch = state.epoch;
-        let mut plan = NotifyPlan { channels: vec![], payloads: vec![], after_commit: vec![], since: now, epoch };
+        let mut plan = NotifyPlan {
+            channels: Vec::new(),
+            payloads: Vec::new(),
+            after_commit: Vec::new(),
+            since: now,
+            epoch,
+            dispatcher: Arc::downgrade(self),
+        };
         for (name, payload) in payloads(wake_ups) {
             let busy = state.channels.get_mut(&name).is_some_and(|channel| {
                 channel.rate.count(now);
@@ -332,6 +358,9 @@ impl Dispatcher {
             if busy || muted {
                 plan.after_commit.push((name, payload));
             } else {
+                if let Some(channel) = state.channels.get_mut(&name) {
+                    channel.writes += 1;
+                }
                 plan.channels.push(name.to_string());
                 plan.payloads.push(payload);
             }
@@ -353,7 +382,11 @@ impl Dispatcher {
             let now = Instant::now();
             let mut state = self.state.lock();
             if plan.epoch.is_some() && plan.epoch == state.epoch {
-                state.own.sent(now, plan.since, backend, &plan.channels);
+                for (channel, early) in state.own.sent(now, plan.since, backend, &plan.channels) {
+                    let own = state.held.drop_own(backend, channel, early);
+                    ::metrics::counter!(metrics::NOTIFICATIONS_RECEIVED, "channel" => channel.to_owned(), "from" => "self")
+                        .increment(own as u64);
+                }
             }
             for name in &plan.channels {
                 ::metrics::counter!(metrics::NOTIFICATIONS_SENT, "channel" => name.clone(), "how" => "transaction")
@@ -427,20 +460,41 @@ impl Dispatcher {
     // ----------------------------------------------------------------------------------
 
     /// The listener has received a notification.
-    pub(crate) fn notification_received(&self, channel: &str, payload: &str, backend: u32) {
+    pub(crate) fn notification_received(self: &Arc<Self>, channel: &str, payload: &str, backend: u32) {
+        let mut notification = Notification { channel: channel.into(), payload: payload.to_owned(), backend };
+        {
+            let state = &mut *self.state.lock();
+            let Some(known) = state.channels.get(channel) else { return };
+            if state.own.received(Instant::now(), backend, channel) {
+                ::metrics::counter!(metrics::NOTIFICATIONS_RECEIVED, "channel" => channel.to_owned(), "from" => "self")
+                    .increment(1);
+                return;
+            }
+            if known.writes > 0 {
+                match self.hold(&mut state.held, notification) {
+                    Some(too_many) => notification = too_many,
+                    None => return,
+                }
+            }
+        }
+        self.notified_by_other(&notification);
+    }
+
+    pub(super) fn held<T>(&self, act: impl FnOnce(&mut HeldNotifications) -> T) -> T {
+        act(&mut self.state.lock().held)
+    }
+
+    /// Another process has notified.
+    pub(super) fn notified_by_other(&self, Notification { channel, payload, .. }: &Notification) {
         let now = Instant::now();
-        let (own, kind, clock) = {
+        let (kind, clock) = {
             let mut state = self.state.lock();
             let Some(kind) = state.channels.get(channel).map(|channel| channel.payload) else { return };
             state.clock_used |= kind == Payload::Due;
-            (state.own.received(now, backend, channel), kind, state.clock)
+            (kind, state.clock)
         };
-        let from = if own { "self" } else { "other" };
-        ::metrics::counter!(metrics::NOTIFICATIONS_RECEIVED, "channel" => channel.to_owned(), "from" => from)
+        ::metrics::counter!(metrics::NOTIFICATIONS_RECEIVED, "channel" => channel.to_string(), "from" => "other")
             .increment(1);
-        if own {
-            return;
-        }
         self.remote_activity.fetch_add(1, Ordering::Relaxed);
         self.recheck_later(channel, now);
         match parse(kind, payload) {
@@ -488,6 +542,7 @@ impl Dispatcher {
             state.listener = ListenerState::Connected;
             let now = Instant::now();
             state.own.clear(now);
+            state.held.clear();
             for channel in state.channels.values_mut() {
                 // Notifications that were lost meanwhile count as received now.
                 channel.notified_at = Some(now);
@@ -534,7 +589,7 @@ impl Dispatcher {
 impl ChannelState {
     fn new(payload: Payload) -> ChannelState {
         let (topics, targets) = (HashMap::new(), HashMap::new());
-        ChannelState { payload, topics, targets, rate: NotifyRate::default(), notified_at: None }
+        ChannelState { payload, topics, targets, rate: NotifyRate::default(), writes: 0, notified_at: None }
     }
 }
 

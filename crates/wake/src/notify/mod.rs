@@ -2,6 +2,7 @@
 
 pub(crate) mod channel;
 pub(crate) mod dispatcher;
+pub(crate) mod held;
 mod listener;
 mod notifier;
 mod own;

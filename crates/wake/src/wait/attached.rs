@@ -11,6 +11,9 @@
 //! is due: then the poll is *abandoned*, and the group makes another. That also happens to a statement that takes longer
 //! than [`ATTACHED_FOR`], so that waiters never wait for the locks or the disk of a write; what it claims is given back.
 //!
+//! If the answer is lost, the claims are unanswered like those of any poll. But they can be given back only when the
+//! batch has surely committed or never will; so until its outcome is resolved, the [`SentClaims`] stay with the batch.
+//!
 //! A group that is polling, or about to, is left alone: its next poll finds the work.
 
 use std::fmt;
@@ -25,18 +28,21 @@ use crate::notify::dispatcher::{GroupId, Subscriber, address};
 use crate::wait::claim::{Claim, PollRequest, PollResult};
 use crate::wait::consumer::{Consumer, Inner};
 use crate::wait::poll::{PollOutcome, RunningPoll};
+use crate::wait::unanswered::SentClaims;
 
 /// How long a group waits for the statement of a write: a commit takes a few milliseconds unless the disk is slow.
 pub(crate) const ATTACHED_FOR: Duration = Duration::from_millis(100);
 
-/// A poll that the statement of a write batch makes; from [`WriteBatch::attach`](crate::WriteBatch::attach). If it is
-/// dropped, its group makes another poll.
+/// A poll that the statement of a write batch makes; from [`WriteBatch::attach`](crate::WriteBatch::attach). If it has
+/// no result when the batch has ended, its group makes another poll.
 pub struct AttachedPoll<C: Claim>(Arc<Attached<C>>);
 
 struct Attached<C: Claim> {
     inner: Arc<Inner<C>>,
     group: GroupId,
     request: Arc<PollRequest<C::Key, C::Args>>,
+    /// The names of the claims.
+    sent: Mutex<Option<Box<dyn Answer>>>,
     /// `None`: it has ended.
     poll: Mutex<Option<RunningPoll<C>>>,
     _in_progress: InProgressGuard,
@@ -52,6 +58,7 @@ impl<C: Claim> Consumer<C> {
             inner: inner.clone(),
             group,
             request: poll.request.clone(),
+            sent: Mutex::default(),
             poll: Mutex::new(Some(poll)),
             _in_progress: inner.in_progress.begin(),
         })))
@@ -69,14 +76,33 @@ impl<C: Claim> AttachedPoll<C> {
         &self.0.inner.claim
     }
 
+    /// Keeps the names of the claims until the batch has ended: they are answered if its result has them, and otherwise
+    /// unanswered.
+    pub fn sends<T: Send + 'static>(&self, claims: SentClaims<T>) {
+        *self.0.sent.lock() = Some(Box::new(claims));
+    }
+
     pub(crate) fn detachable(&self) -> Arc<dyn Detachable> {
         self.0.clone()
     }
 }
 
-impl<C: Claim> Drop for AttachedPoll<C> {
+/// Claims that may be answered.
+trait Answer: Send {
+    fn answered(self: Box<Self>);
+}
+
+impl<T: Send> Answer for SentClaims<T> {
+    fn answered(self: Box<Self>) {
+        SentClaims::answered(*self);
+    }
+}
+
+impl<C: Claim> Drop for Attached<C> {
     fn drop(&mut self) {
-        self.0.detach();
+        // First, so that the next poll gives back what this one has claimed.
+        self.sent.get_mut().take();
+        self.detach();
     }
 }
 
@@ -121,7 +147,10 @@ impl<C: Claim> BatchClaim for AttachedResult<C> {
 
     fn deliver(self: Box<Self>) {
         let AttachedResult { poll, result } = *self;
-        let Attached { inner, group, request, poll: running, .. } = &*poll.0;
+        let Attached { inner, group, request, sent, poll: running, .. } = &*poll.0;
+        if let Some(sent) = sent.lock().take() {
+            sent.answered();
+        }
         let running = running.lock().take();
         let outcome = PollOutcome::of(result);
         match running {

@@ -54,6 +54,8 @@ pub struct ConsumerHealth {
     pub waiters: usize,
     /// Groups, including those remembered without waiters.
     pub groups: usize,
+    /// Groups whose waiters sleep until a wake-up or a due time: no poll runs for them, and none is about to.
+    pub asleep: usize,
 }
 
 impl<C: Claim> Consumer<C> {

@@ -267,6 +267,7 @@ impl<C: Claim> WakeTarget for Inner<C> {
             polling: state.mode.is_aggressive(),
             waiters: state.waiters,
             groups: state.groups.len(),
+            asleep: state.groups.values().filter(|entry| entry.group.is_asleep()).count(),
         }
     }
 

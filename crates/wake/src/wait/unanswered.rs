@@ -6,6 +6,8 @@
 //! [`sent`](UnansweredClaims::sent) returns a guard that adds them when it is dropped without an answer, and the next
 //! poll [takes](UnansweredClaims::take) them and gives their rows back first.
 
+use std::sync::Arc;
+
 use parking_lot::Mutex;
 
 /// Names remembered; rows of claims beyond it stay leased until their leases end. One poll may have a name for each of
@@ -30,34 +32,34 @@ const TAKEN_MAX: usize = 1_000;
 /// ```
 #[derive(Debug)]
 pub struct UnansweredClaims<T> {
-    names: Mutex<Vec<T>>,
+    names: Arc<Mutex<Vec<T>>>,
 }
 
 /// Claims whose answer is awaited. Dropped without [`answered`](Self::answered), they are unanswered.
 #[derive(Debug)]
 #[must_use = "dropping it at once makes its claims unanswered"]
-pub struct SentClaims<'a, T> {
-    unanswered: &'a UnansweredClaims<T>,
+pub struct SentClaims<T> {
+    unanswered: Arc<Mutex<Vec<T>>>,
     names: Vec<T>,
 }
 
 impl<T> UnansweredClaims<T> {
     /// None yet.
     pub fn new() -> Self {
-        UnansweredClaims { names: Mutex::new(Vec::new()) }
+        UnansweredClaims { names: Arc::default() }
     }
 
     /// Claims that are about to be sent.
-    pub fn sent(&self, names: impl IntoIterator<Item = T>) -> SentClaims<'_, T> {
-        SentClaims { unanswered: self, names: names.into_iter().collect() }
+    pub fn sent(&self, names: impl IntoIterator<Item = T>) -> SentClaims<T> {
+        SentClaims { unanswered: self.names.clone(), names: names.into_iter().collect() }
     }
 
     /// Takes unanswered claims, a bounded number of them, whose rows the caller gives back. If that fails, dropping the
     /// guard keeps them.
-    pub fn take(&self) -> SentClaims<'_, T> {
+    pub fn take(&self) -> SentClaims<T> {
         let mut names = self.names.lock();
         let taken = names.len().min(TAKEN_MAX);
-        SentClaims { unanswered: self, names: names.drain(..taken).collect() }
+        SentClaims { unanswered: self.names.clone(), names: names.drain(..taken).collect() }
     }
 }
 
@@ -67,7 +69,7 @@ impl<T> Default for UnansweredClaims<T> {
     }
 }
 
-impl<T> SentClaims<'_, T> {
+impl<T> SentClaims<T> {
     /// The names of the claims.
     pub fn names(&self) -> &[T] {
         &self.names
@@ -79,10 +81,10 @@ impl<T> SentClaims<'_, T> {
     }
 }
 
-impl<T> Drop for SentClaims<'_, T> {
+impl<T> Drop for SentClaims<T> {
     fn drop(&mut self) {
         if !self.names.is_empty() {
-            let mut unanswered = self.unanswered.names.lock();
+            let mut unanswered = self.unanswered.lock();
             let room = UNANSWERED_MAX.saturating_sub(unanswered.len());
             unanswered.extend(self.names.drain(..).take(room));
         }

@@ -107,7 +107,7 @@ impl<W> WriteBatch<'_, W> {
     /// that the batch may wake. `None` if there are none, and for a statement that must not claim, because it is sent
     /// again, sends a write alone, or runs through a pooler.
     ///
-    /// The statement claims for [`AttachedPoll::request`] and passes the result to [`BatchResult::with_claims`]. Its
+    /// The statement claims for [`AttachedPoll::request`], and the result goes to [`BatchResult::with_claims`]. Its
     /// transaction commits writes, so that it must not turn `synchronous_commit` off. If it fails, it is sent again
     /// without claims.
     pub fn attach<C: Claim>(&self, consumer: &Consumer<C>) -> Option<AttachedPoll<C>> {

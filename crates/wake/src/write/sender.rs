@@ -21,7 +21,7 @@ use crate::error::{Error, broken, is_about_connecting};
 use crate::notify::channel::{WakeUp, merge};
 use crate::notify::dispatcher::{NotifyPlan, Subscriber};
 use crate::notify::rate::OVERDUE;
-use crate::wait::attached::ATTACHED_FOR;
+use crate::wait::attached::{ATTACHED_FOR, Detachable};
 use crate::write::batch::{BatchResult, BatchedWrite, UnknownOutcome, WriteBatch};
 use crate::write::log::LogEntry;
 use crate::write::writer::{Inner, PendingWrite};
@@ -75,9 +75,11 @@ struct Attempt<'a> {
 /// How one attempt ended.
 struct Attempted<O> {
     result: reveille_pg::Result<BatchResult<O>>,
-    /// Its statement claimed as well.
-    claimed: bool,
+    attached: AttachedPolls,
 }
+
+/// The polls that a statement makes. When its outcome is known, they are dropped: without a result they are abandoned.
+type AttachedPolls = Vec<Arc<dyn Detachable>>;
 
 /// Sends batches one after another, on one connection while they follow each other closely.
 pub(crate) struct BatchSender<B: BatchedWrite> {
@@ -215,7 +217,7 @@ impl<B: BatchedWrite> BatchSender<B> {
         loop {
             let entry = B::RECORDS_OUTCOMES.then(|| inner.log.open());
             let how = Attempt { mode, entry: entry.as_ref(), muted, claims_for: may_claim.then_some(possible) };
-            let (Attempted { result, claimed }, plan) = self.attempt(batch, how, possible).await;
+            let (Attempted { result, attached }, plan) = self.attempt(batch, how, possible).await;
             may_claim = false;
             let error = match result {
                 Ok(result) => {
@@ -233,7 +235,7 @@ impl<B: BatchedWrite> BatchSender<B> {
                     may_have_happened = true;
                 }
                 None => {}
-                Some(entry) => match self.resolve(&entry, &mut backoff, give_up_at).await {
+                Some(entry) => match self.resolve(&entry, &attached, &mut backoff, give_up_at).await {
                     Ok(Some(outcomes)) => {
                         let recorded = WriteBatch {
                             writes: batch.iter().map(|pending| &pending.write).collect(),
@@ -260,6 +262,8 @@ impl<B: BatchedWrite> BatchSender<B> {
                 muted = true;
                 continue;
             }
+            let claimed = !attached.is_empty();
+            drop(attached);
             if claimed && !is_unknown && !error.is_transient() {
                 // The claim may have been refused, and not the writes.
                 continue;
@@ -289,6 +293,7 @@ impl<B: BatchedWrite> BatchSender<B> {
     async fn resolve(
         &self,
         entry: &LogEntry,
+        attached: &AttachedPolls,
         backoff: &mut Backoff,
         give_up_at: Instant,
     ) -> reveille_pg::Result<Option<Vec<Option<String>>>> {
@@ -296,6 +301,8 @@ impl<B: BatchedWrite> BatchSender<B> {
             match self.inner.log.resolve(entry.id).await {
                 Err(error) if Instant::now() < give_up_at => {
                     tracing::debug!(writer = &*self.inner.name, %error, "cannot resolve an unknown outcome; retrying");
+                    // Their waiters do not wait for that.
+                    attached.iter().for_each(|poll| poll.detach());
                     sleep(backoff.pause()).await;
                 }
                 resolved => return resolved,
@@ -319,7 +326,7 @@ impl<B: BatchedWrite> BatchSender<B> {
         };
         let mut session = match session {
             Ok(session) => session,
-            Err(error) => return (Attempted { result: Err(error), claimed: false }, None),
+            Err(error) => return (Attempted { result: Err(error), attached: Vec::new() }, None),
         };
         let plan = inner.dispatcher.plan_notify(possible, how.muted);
         let batch = WriteBatch {
@@ -363,8 +370,8 @@ impl<B: BatchedWrite> BatchSender<B> {
                 }
             }
         };
-        let claimed = !batch.attached.into_inner().is_empty();
-        (Attempted { result, claimed }, Some(plan))
+        let attached = batch.attached.into_inner();
+        (Attempted { result, attached }, Some(plan))
     }
 }
 

@@ -166,10 +166,9 @@ async fn a_process_that_writes_leaves_work_to_others() {
     assert!(finished[1] >= JOBS / 10, "{finished:?}");
 }
 
-/// Waits until each of these waiters, in groups of their own, has polled once and found nothing.
-async fn asleep(jobs: &Jobs, waiters: usize) {
-    let polled = || jobs.claims.counts().empty_polls >= waiters as u64;
-    eventually("the waiters sleep", async || jobs.claims.health().waiters == waiters && polled()).await;
+/// Waits until so many groups of waiters sleep.
+async fn asleep(jobs: &Jobs, groups: usize) {
+    eventually("the waiters sleep", async || jobs.claims.health().asleep == groups).await;
 }
 
 /// Waits until a statement of the test's schema waits for a table lock.

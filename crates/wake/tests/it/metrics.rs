@@ -106,6 +106,10 @@ async fn every_documented_metric_is_recorded() {
     jobs.claims.claim_now("q".to_owned(), 1, Duration::ZERO).await.expect_err("no room");
     jobs.enqueue("q", "", Duration::ZERO).await.expect("added");
     let job = waits.await.expect("served");
+    let waits = waiter(&jobs, "q");
+    waiting(&jobs, 1).await;
+    other.insert("q").await;
+    waits.await.expect("served");
     other.insert("given").await;
     drop(jobs.claims.claim_now("given".to_owned(), 1, Duration::from_secs(60)).await.expect("a claim").expect("a job"));
 

@@ -179,7 +179,7 @@ async fn the_messages_of_a_turn_come_in_order_by_any_plan() {
     let mut transaction = fixture.db.database().pool().begin().await.expect("a transaction");
     sqlx::query("set local enable_hashagg = off").execute(&mut *transaction).await.expect("set");
     let claim = schema.sql(
-        "select messages from {schema}.claim_instances(20, 60000, null, null, null, false) where instance_id is not null",
+        "select messages from {schema}.claim_instances(array(select gen_random_uuid() from generate_series(1, 20)), 60000, null, null, null, false) where instance_id is not null",
     );
     let claimed: Vec<Vec<String>> = sqlx::query_scalar(&claim).fetch_all(&mut *transaction).await.expect("claimed");
     let sent = schema.sql(

@@ -9,7 +9,7 @@ use reveille_pg::testing::{Cut, Proxy, TestDb};
 use tokio::time::timeout;
 
 use super::load::{ACTIVITIES, Load};
-use super::{LEASE, SHORT_LEASE, four_each, options};
+use super::{LEASE, four_each, options};
 use crate::calls::{
     Done, ack, activity, begin, completion, fetch, fetch_work, identity, raised, send, send_work, start,
 };
@@ -162,24 +162,25 @@ async fn go_on(provider: &PostgresProvider, instance: &str) {
     acked.await.expect("a fresh lease");
 }
 
-/// A claim whose answer is cut off is available again when its lease expires, and the unused attempt counts.
-/// The proxy cuts the claim statement, recognized by its unique lease time.
+/// A claim whose answer is cut off is given back by the next poll, long before its lease expires, and the unused attempt
+/// does not count. The proxy cuts the claim statement, recognized by its unique lease time.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_claim_whose_answer_was_lost_comes_back_with_the_end_of_its_lease() {
+async fn a_claim_whose_answer_was_lost_is_given_back_by_the_next_poll() {
+    const UNIQUE: Duration = Duration::from_millis(LEASE.as_millis() as u64 + 4_321);
     let way = Way::new().await;
     send(&way.provider, start("turn", "")).await;
     send_work(&way.provider, activity("work", 1)).await;
-    let lease = (SHORT_LEASE.as_millis() as i64).to_be_bytes();
+    let lease = (UNIQUE.as_millis() as i64).to_be_bytes();
 
     let cut = way.proxy.cut_reply_to(lease);
-    let (item, _, attempt) = fetch(&way.provider, SHORT_LEASE).await;
+    let (item, _, attempt) = fetch(&way.provider, UNIQUE).await;
     cut.happened().await;
-    assert_eq!((item.instance.as_str(), attempt), ("turn", 2));
+    assert_eq!((item.instance.as_str(), attempt), ("turn", 1));
 
     let cut = way.proxy.cut_reply_to(lease);
-    let (work, _, attempt) = fetch_work(&way.provider, SHORT_LEASE).await;
+    let (work, _, attempt) = fetch_work(&way.provider, UNIQUE).await;
     cut.happened().await;
-    assert_eq!((identity(&work), attempt), (("work", 1), 2));
+    assert_eq!((identity(&work), attempt), (("work", 1), 1));
 }
 
 /// A whole runtime whose connections break around its writes completes everything, and executes nothing twice.

@@ -10,7 +10,7 @@ use crate::calls::{Done, ack, activity, begin, completion, fetch, fetch_work, ra
 use crate::fixture::Fixture;
 
 /// A claim of activities for one waiter.
-const ONE_WAITER: &str = "select * from {schema}.claim_work(array[''], 60000, array[null]::text[], array[0]::bigint[], null, false) where id is not null";
+const ONE_WAITER: &str = "select * from {schema}.claim_work(array[''], 60000, array[gen_random_uuid()], array[null]::text[], array[0]::bigint[], null, false) where id is not null";
 
 /// A claim does not park messages that another claim has leased since it began: the ack of that lease would bring them
 /// back as new.
@@ -48,8 +48,10 @@ async fn a_claim_parks_nothing_that_is_leased_meanwhile() {
         .expect("locked");
 
     let claim = tokio::spawn({
-        let (pool, sql) =
-            (db.database().pool().clone(), "select * from {schema}.claim_instances(2, 60000, null, null, null, false)");
+        let (pool, sql) = (
+            db.database().pool().clone(),
+            "select * from {schema}.claim_instances(array[gen_random_uuid(), gen_random_uuid()], 60000, null, null, null, false)",
+        );
         let sql = db.schema().sql(sql);
         async move { sqlx::query(&sql).fetch_all(&pool).await.expect("a claim") }
     });
@@ -82,8 +84,7 @@ async fn a_claim_leases_messages_written_since_it_began() {
     let began = "select now() = statement_timestamp() from {schema}.instances";
     sqlx::query(db.schema().sql(began)).execute(&mut *side.transaction).await.expect("begun");
     send(&provider, raised("a", "two")).await;
-    let claim =
-        "select messages from {schema}.claim_instances(1, 60000, null, null, null, false) where instance_id = 'a'";
+    let claim = "select messages from {schema}.claim_instances(array[gen_random_uuid()], 60000, null, null, null, false) where instance_id = 'a'";
     let messages: Vec<String> =
         sqlx::query_scalar(db.schema().sql(claim)).fetch_one(&mut *side.transaction).await.expect("claimed");
     assert_eq!(messages.len(), 2, "{messages:?}");
@@ -190,7 +191,7 @@ async fn activities_of_a_session_are_due_when_the_session_ends() {
     send_work(&provider, activity("a", 1)).await;
     run(&db, "update {schema}.worker_queue set session_id = 's', lock_token = gen_random_uuid(), locked_until = now() - interval '5 s'").await;
     run(&db, "insert into {schema}.sessions values ('s', 'elsewhere', now() + interval '60 s', now())").await;
-    let claim = "select next_due_ms::bigint from {schema}.claim_work(array[''], 60000, array['here'], array[60000::bigint], null, false)";
+    let claim = "select next_due_ms::bigint from {schema}.claim_work(array[''], 60000, array[gen_random_uuid()], array['here'], array[60000::bigint], null, false)";
     let next = number(&db, claim).await;
     assert!((1..=60_000).contains(&next), "due in {next} ms");
 }
