@@ -182,7 +182,7 @@ struct ByHand {
 
 impl ByHand {
     async fn new(server: &Server, schema: &Schema) -> Result<ByHand> {
-        let sql = schema.sql("select id from {schema}.claim($1, 1, $2) where id is not null");
+        let sql = schema.sql("select id from {schema}.claim($1, 1, $2, false) where id is not null");
         Ok(ByHand { conn: server.connection().await?, sql })
     }
 
