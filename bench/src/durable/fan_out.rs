@@ -89,7 +89,8 @@ pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
 fn figures(Played { outcome, cost, processor }: Played) -> Result<Line> {
     let Outcome::FanOut(done) = outcome else { return Err("not the outcome of a fan-out".into()) };
     if let Some(failure) = &done.first_failure {
-        eprintln!("  {} of {} failed, the first: {failure}", done.failures, done.failures + done.completed);
+        let all = done.failures + done.completed;
+        return Err(format!("{} of {all} orchestrations failed, the first: {failure}", done.failures).into());
     }
     let completed = done.completed as f64;
     let ms_each = |seconds: f64| 1_000.0 * seconds / completed;
@@ -97,7 +98,6 @@ fn figures(Played { outcome, cost, processor }: Played) -> Result<Line> {
         ("per_s", done.per_second),
         ("p50_ms", done.latencies.p50_ms.unwrap_or(f64::NAN)),
         ("p99_ms", done.latencies.p99_ms.unwrap_or(f64::NAN)),
-        ("failures", done.failures as f64),
         ("process_cpu_ms_each", ms_each(processor.process)),
     ];
     if let Some(cost) = cost.map(|cost| cost.per(completed)) {
@@ -109,7 +109,10 @@ fn figures(Played { outcome, cost, processor }: Played) -> Result<Line> {
             ("rows_each", cost.rows),
         ]);
     }
-    line.extend(done.status_reads.map(|reads| ("status_reads_each", reads as f64 / completed)));
+    if let Some(reads) = done.reads {
+        line.push(("status_reads_each", reads.all as f64 / completed));
+        line.push(("verifying_reads_each", reads.verifying as f64 / completed));
+    }
     Ok(line)
 }
 

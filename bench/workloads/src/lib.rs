@@ -26,7 +26,7 @@ mod wake;
 use serde::{Deserialize, Serialize};
 
 pub use chain::{Chain, ChainOutcome};
-pub use fan_out::{FanOut, FanOutOutcome, Waits};
+pub use fan_out::{FanOut, FanOutOutcome, Reads, Waits};
 pub use idle::{Idle, IdleOutcome};
 pub use latencies::Latencies;
 pub use round::{READY, Round, play};

@@ -3,7 +3,8 @@
 //! duroxide's client reads the status of an instance again and again, with pauses of up to 100 ms. The end of an
 //! orchestration that falls into a pause is seen late, and with a fixed number of orchestrations in progress that
 //! bounds the rate of every provider alike, the fast ones most. Instead the orchestration function signals that it is
-//! about to return. The result is not visible before the ack of that turn commits, so status reads follow the signal.
+//! about to return, and one status read follows. The result is not visible before the ack of that turn commits, so that
+//! read may come too early; such an instance is verified at the end of the round, when all others have been waited for.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,9 +16,9 @@ use tokio::time::sleep;
 
 use crate::Result;
 
-/// The pause before the second status read.
+/// The pause before the second read of a verification.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
-/// The longest pause between two status reads; they double up to it. Short, so that a commit is seen soon.
+/// The longest pause between two reads of a verification; they double up to it. Short, so that a commit is seen soon.
 const LONGEST_PAUSE: Duration = Duration::from_millis(4);
 
 /// The instances of one process that are waited for: as many as are in progress at a time.
@@ -80,12 +81,17 @@ where
     loop {
         let status = read().await?;
         reads += 1;
-        if matches!(status, OrchestrationStatus::Completed { .. } | OrchestrationStatus::Failed { .. }) {
+        if has_ended(&status) {
             return Ok((status, reads));
         }
         sleep(pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
+}
+
+/// Whether an instance with this status has ended.
+pub(crate) fn has_ended(status: &OrchestrationStatus) -> bool {
+    matches!(status, OrchestrationStatus::Completed { .. } | OrchestrationStatus::Failed { .. })
 }
 
 #[cfg(test)]

@@ -86,18 +86,23 @@ impl Stage {
         self.system.complete(&self.instance(kind, number), orchestration, input, PATIENCE).await
     }
 
-    /// Starts an orchestration that signals its end in this process, and waits for that signal instead of polling.
-    /// Returns its output, and how often its status was read.
+    /// Starts an orchestration that signals its end in this process, waits for that signal, and reads its status once.
+    /// Returns its output; `None` if its last turn has not committed yet, so that it has to be verified.
     pub(crate) async fn complete_by_signal(
         &self,
         kind: &str,
         number: usize,
         orchestration: &str,
         input: &str,
-    ) -> Result<(String, usize)> {
+    ) -> Result<Option<String>> {
         let instance = self.instance(kind, number);
         let ended = self.signals.expect(&instance);
         self.system.complete_by_signal(&instance, orchestration, input, ended, PATIENCE).await
+    }
+
+    /// Waits until the status of such an orchestration is its end. Returns its output, and how often it was read.
+    pub(crate) async fn verify(&self, kind: &str, number: usize) -> Result<(String, usize)> {
+        self.system.verify(&self.instance(kind, number), PATIENCE).await
     }
 
     /// Ends the runtime.

@@ -10,7 +10,7 @@ use duroxide::{Client, OrchestrationStatus};
 use tokio::time::timeout;
 
 use crate::Result;
-use crate::signals::{Expected, read_until_ended};
+use crate::signals::{Expected, has_ended, read_until_ended};
 
 /// A provider's own way to wait for the end of an instance.
 pub type Wait = Arc<dyn Fn(String) -> Waiting + Send + Sync>;
@@ -61,8 +61,8 @@ impl System {
         output(instance, status)
     }
 
-    /// The same, waiting for a signal of the orchestration and for its status after that. Returns the number of status
-    /// reads beside the output.
+    /// Starts an orchestration, waits for a signal of its last turn, and reads its status once. Returns its output;
+    /// `None` if the ack of that turn has not committed yet: [`System::verify`] waits for it.
     pub(crate) async fn complete_by_signal(
         &self,
         instance: &str,
@@ -70,13 +70,17 @@ impl System {
         input: &str,
         mut ended: Expected,
         patience: Duration,
-    ) -> Result<(String, usize)> {
+    ) -> Result<Option<String>> {
         self.client.start_orchestration(instance, orchestration, input).await?;
-        let waiting = async {
-            ended.received().await?;
-            read_until_ended(|| async { Ok(self.client.get_orchestration_status(instance).await?) }).await
-        };
-        let (status, reads) = timeout(patience, waiting).await??;
+        timeout(patience, ended.received()).await??;
+        let status = self.client.get_orchestration_status(instance).await?;
+        if has_ended(&status) { output(instance, status).map(Some) } else { Ok(None) }
+    }
+
+    /// Reads the status of an instance until it has ended. Returns its output, and the number of reads.
+    pub(crate) async fn verify(&self, instance: &str, patience: Duration) -> Result<(String, usize)> {
+        let reading = read_until_ended(|| async { Ok(self.client.get_orchestration_status(instance).await?) });
+        let (status, reads) = timeout(patience, reading).await??;
         Ok((output(instance, status)?, reads))
     }
 }
