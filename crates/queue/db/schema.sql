@@ -231,7 +231,7 @@ CREATE OR REPLACE FUNCTION {schema}.buffer_messages(queue text, partition text, 
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own';
 
-CREATE OR REPLACE FUNCTION {schema}.claim(source_queue text, source_partition text, group_name text, start_mode text, start_at timestamp with time zone, waited_ms bigint, lease_ids uuid[], lease_times_ms bigint[], max_messages integer[], max_partitions integer[], max_bytes integer, bound_us bigint)
+CREATE OR REPLACE FUNCTION {schema}.claim(source_queue text, source_partition text, group_name text, start_mode text, start_at timestamp with time zone, waited_ms bigint, lease_ids uuid[], lease_times_ms bigint[], max_messages integer[], max_partitions integer[], max_bytes integer, bound_us bigint, in_write boolean)
  RETURNS TABLE(waiter integer, lease_ms bigint, due_us bigint, partition_id bigint, partition_name text, first_offset bigint, created_at timestamp with time zone, encrypted boolean, retries integer, ids uuid[], transaction_ids text[], trace_ids text[], producers text[], payloads bytea[], next_due_ms double precision, dead_lettered integer, now_us bigint)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
@@ -306,7 +306,7 @@ CREATE OR REPLACE FUNCTION {schema}.full_queues(partitions bigint[])
  LANGUAGE sql
  STABLE;
 
-CREATE OR REPLACE FUNCTION {schema}.lease_partitions(own_consumer_id integer, source_id integer, source_partition text, lease_ids uuid[], lease_times_ms bigint[], max_messages integer[], max_bytes integer, overhead bigint, waiters integer[], bound timestamp with time zone)
+CREATE OR REPLACE FUNCTION {schema}.lease_partitions(own_consumer_id integer, source_id integer, source_partition text, lease_ids uuid[], lease_times_ms bigint[], max_messages integer[], max_bytes integer, overhead bigint, waiters integer[], bound timestamp with time zone, as_of timestamp with time zone)
  RETURNS TABLE(waiter integer, lease_ms bigint, due_us bigint, partition_id bigint, partition_name text, first_offset bigint, created_at timestamp with time zone, encrypted boolean, retries integer, ids uuid[], transaction_ids text[], trace_ids text[], producers text[], payloads bytea[], next_due_ms double precision, dead_lettered integer, now_us bigint)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
@@ -349,7 +349,7 @@ CREATE OR REPLACE FUNCTION {schema}.postpone(own_consumer_id integer, partitions
  LANGUAGE plpgsql;
 
 CREATE OR REPLACE FUNCTION {schema}.push(batch_id uuid, channels text[], payloads text[], patient boolean, partitions bigint[], cached_until bigint[], revisions integer[], last_segments integer[], segment_ends integer[], ids uuid[], transaction_ids text[], hashes bigint[], bodies bytea[], trace_ids text[], producers text[], ignore_max_size boolean)
- RETURNS TABLE(number integer, status text, first_offset bigint, new_hashes bigint[], new_hashes_from bigint, retained_from bigint, backend integer)
+ RETURNS TABLE(number integer, status text, appended_from bigint, new_hashes bigint[], new_hashes_from bigint, retained_from bigint, backend integer)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
  SET plan_cache_mode TO 'force_generic_plan'

@@ -142,13 +142,18 @@ impl Queues {
         let balance: Arc<Balance> = Arc::default();
         let counters: Arc<MessageCounters> = Arc::default();
         let ack = || Acks::new(schema, channel.clone(), lease_cache.clone(), balance.clone(), counters.clone());
-        let push = || Push::new(db, schema, channel.clone(), dedup_cache.clone(), balance.clone(), counters.clone());
+        let pops = Pops::new(schema, channel.clone(), lease_cache.clone(), counters.clone());
+        let pops = wake.consumer("pop", pops);
+        let push = || {
+            let (dedup_cache, balance, counters) = (dedup_cache.clone(), balance.clone(), counters.clone());
+            Push::new(db, schema, channel.clone(), dedup_cache, balance, counters, pops.clone())
+        };
         let inner = Inner {
             ids: Ids::of(schema.name()),
             encryption: Arc::new(Encryption::new(&options.encryption_keys)),
             partitions: PartitionCache::default(),
             pushes: wake.writer("push", push(), writer.clone()),
-            pops: wake.consumer("pop", Pops::new(schema, channel.clone(), lease_cache.clone(), counters.clone())),
+            pops: pops.clone(),
             acks: wake.writer("ack", ack(), writer),
             ack: ack(),
             push: push(),

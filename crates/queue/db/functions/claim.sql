@@ -8,6 +8,7 @@
 --          read from the rows of the segments; the payloads of what is left are not read.
 -- bound_us: cursors that were due before it are not read, and neither are those that are due later than now, where the
 --          leases are that ended early: see crates/wake, ScanBounds. Both bound the index scan. null: no bound.
+-- in_write: the claim is part of the statement of a push, whose messages it sees: it must be durable.
 -- Rows:    one per segment and waiter, in order: the messages, and when their cursor became due. The last row has null
 --          for `waiter`: next_due_ms; dead_lettered, the number of messages that became dead letters; now_us, the time,
 --          if nothing that is due was left. lease_partitions may add such a row with dead_lettered alone.
@@ -24,7 +25,7 @@ create or replace function {schema}.claim(
     source_queue text, source_partition text, group_name text,
     start_mode text, start_at timestamptz, waited_ms bigint,
     lease_ids uuid[], lease_times_ms bigint[], max_messages integer[], max_partitions integer[],
-    max_bytes integer, bound_us bigint
+    max_bytes integer, bound_us bigint, in_write boolean
 ) returns table (
     waiter integer, lease_ms bigint, due_us bigint, partition_id bigint, partition_name text, first_offset bigint,
     created_at timestamptz, encrypted boolean, retries integer,
@@ -36,6 +37,8 @@ language plpgsql volatile set search_path = reveille_own {index_plans}
 as $$
 #variable_conflict use_column
 declare
+    -- In a push, its messages are due later than its beginning.
+    as_of           timestamptz := case when in_write then clock_timestamp() else now() end;
     source          record;
     own_consumer_id integer;
     bound           timestamptz := coalesce(to_timestamp(bound_us / 1000000.0), '-infinity');
@@ -79,11 +82,11 @@ begin
     if not found then
         return;
     end if;
-    if source.consumer_id is not null then
+    if source.consumer_id is not null and not in_write then
         ignored := set_config('synchronous_commit', 'off', true);
     end if;
     if source.in_maintenance then
-        now_us := (extract(epoch from now()) * 1000000)::bigint;
+        now_us := (extract(epoch from as_of) * 1000000)::bigint;
         dead_lettered := 0;
         return next;
         return;
@@ -100,7 +103,7 @@ begin
                 select c.partition_id, c.version, c.position, c.retries, c.due_at, c.lease_id, c.suspect_until
                 from {schema}.cursor c
                 where c.consumer_id = own_consumer_id
-                  and c.due_at <= now() and c.due_at >= bound and c.due_at < 'infinity'
+                  and c.due_at <= as_of and c.due_at >= bound and c.due_at < 'infinity'
                 order by c.due_at
                 limit cardinality(max_partitions)
                 for update skip locked
@@ -190,10 +193,10 @@ begin
             last_due_at := reader.due_at;
             update {schema}.cursor c
             set version = c.version + 1,
-                read_at = now(),
+                read_at = as_of,
                 position = start_offset,
                 retries = start_retries,
-                due_at = now() + lease_ms * interval '1 ms',
+                due_at = as_of + lease_ms * interval '1 ms',
                 lease_id = lease_ids[served],
                 lease_end = taken_until,
                 lease_is_single = is_single or taken_until = start_offset + 1,
@@ -218,7 +221,7 @@ begin
                 from {schema}.cursor c
                 where c.consumer_id = own_consumer_id
                   and c.due_at >= bound and c.due_at < 'infinity'
-                  and c.due_at <= case when bound_us is null then 'infinity' else now() end
+                  and c.due_at <= case when bound_us is null then 'infinity' else as_of end
                 order by c.due_at
                 limit 1);
         else
@@ -234,7 +237,7 @@ begin
                 ) newest
                 where p.queue_id = source.id and md5(p.name) = md5(source_partition) and p.name = source_partition);
         end if;
-        exit when is_done or next_due_at is null or next_due_at > now();
+        exit when is_done or next_due_at is null or next_due_at > as_of;
         is_done := true;
         return query
         select *
@@ -246,7 +249,7 @@ begin
                 from unnest(max_partitions) with ordinality as w (partitions, number),
                      generate_series(1, w.partitions) as turn
                 order by turn, w.number),
-            bound);
+            bound, as_of);
     end loop;
 
     -- The last row. The arrays still hold the last segment, and must not be sent twice.
@@ -257,11 +260,11 @@ begin
     producers := null;
     payloads := null;
     dead_lettered := expired;
-    if next_due_at is null or next_due_at > now() then
-        now_us := (extract(epoch from now()) * 1000000)::bigint;
+    if next_due_at is null or next_due_at > as_of then
+        now_us := (extract(epoch from as_of) * 1000000)::bigint;
     end if;
     if next_due_at < 'infinity' then
-        next_due_ms := greatest(extract(epoch from next_due_at - now()) * 1000, 0);
+        next_due_ms := greatest(extract(epoch from next_due_at - as_of) * 1000, 0);
     end if;
     return next;
 end

@@ -1,12 +1,13 @@
 -- Leases partitions of one queue to waiting pops: see functions/claim.sql. This is everything but the usual case: a
 -- delay or a window of the queue, several partitions for a waiter or one in particular, and partitions that are due and
 -- have nothing to read.
+-- as_of:   the time: what is due by then is leased.
 -- waiters: the waiter of the first partition, of the second, and so on.
 -- Rows:    as of claim, without its last row; if messages became dead letters, a row with dead_lettered alone.
 create or replace function {schema}.lease_partitions(
     own_consumer_id integer, source_id integer, source_partition text,
     lease_ids uuid[], lease_times_ms bigint[], max_messages integer[], max_bytes integer, overhead bigint,
-    waiters integer[], bound timestamptz
+    waiters integer[], bound timestamptz, as_of timestamptz
 ) returns table (
     waiter integer, lease_ms bigint, due_us bigint, partition_id bigint, partition_name text, first_offset bigint,
     created_at timestamptz, encrypted boolean, retries integer,
@@ -36,7 +37,7 @@ begin
                 from {schema}.cursor c
                 where source_partition is null
                   and c.consumer_id = own_consumer_id
-                  and c.due_at <= now() and c.due_at >= bound and c.due_at < 'infinity'
+                  and c.due_at <= as_of and c.due_at >= bound and c.due_at < 'infinity'
                 order by c.due_at
                 limit cardinality(waiters) * 2 + 16
             ) c
@@ -52,7 +53,7 @@ begin
             ) newest
             where p.queue_id = source.id
               and md5(p.name) = md5(source_partition) and p.name = source_partition
-              and newest.due_at <= now()
+              and newest.due_at <= as_of
         ), locked as materialized (
             select c.partition_id, c.version, d.due_at,
                    -- Retention may have removed messages at the cursor.
@@ -99,13 +100,13 @@ begin
                                where containing.partition_id = l.partition_id
                                  and containing.first_offset <= l.position),
                               l.position)
-                          and s.created_at <= now() - source.delayed_processing_seconds * interval '1 s'
+                          and s.created_at <= as_of - source.delayed_processing_seconds * interval '1 s'
                         order by s.first_offset
                         limit longest
                     ) s
                 ) fitting
                 where fitting.total_bytes <= max_bytes or fitting.number = 1
-            ) content on source.window_buffer_seconds = 0 or now() >= (
+            ) content on source.window_buffer_seconds = 0 or as_of >= (
                 select s.created_at + source.window_buffer_seconds * interval '1 s'
                 from {schema}.segment s
                 where s.partition_id = l.partition_id
@@ -166,10 +167,10 @@ begin
         with leased as (
             update {schema}.cursor c
             set version = c.version + 1,
-                read_at = now(),
+                read_at = as_of,
                 position = t.position,
                 retries = t.retries,
-                due_at = now()
+                due_at = as_of
                     + coalesce(lease_times_ms[t.waiter], source.lease_seconds * 1000::bigint) * interval '1 ms',
                 lease_id = lease_ids[t.waiter],
                 lease_end = t.lease_end,
@@ -215,7 +216,7 @@ begin
             -- Retention has just removed a partition's messages: no consumer would know of the lease.
             update {schema}.cursor c
             set version = c.version + 1,
-                due_at = now(),
+                due_at = as_of,
                 lease_id = null,
                 lease_end = null
             from unnest(picked.partitions, picked.lease_ends) as t (id, lease_end), {schema}.partition p

@@ -7,7 +7,7 @@
 -- Per message: ids, transaction_ids, hashes, bodies, trace_ids, producers.
 -- ignore_max_size: the messages were accepted during push maintenance: no queue is too full for them.
 -- Rows:  one per partition, in order.
---        status: `appended`, from first_offset on.
+--        status: `appended`, from the offset appended_from on.
 --                `gone`: the partition does not exist, or its queue has another revision, or the caller knows offsets
 --                that were never committed.
 --                `stale`: other processes appended one of these hashes; checked before `full`, because a duplicate
@@ -26,8 +26,8 @@ create or replace function {schema}.push(
     ids uuid[], transaction_ids text[], hashes bigint[], bodies bytea[], trace_ids text[], producers text[],
     ignore_max_size boolean
 ) returns table (
-    number integer, status text, first_offset bigint, new_hashes bigint[], new_hashes_from bigint, retained_from bigint,
-    backend integer
+    number integer, status text, appended_from bigint, new_hashes bigint[], new_hashes_from bigint,
+    retained_from bigint, backend integer
 )
 language plpgsql volatile set search_path = reveille_own set plan_cache_mode = force_generic_plan set jit = off
     set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off

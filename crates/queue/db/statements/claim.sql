@@ -9,4 +9,4 @@ from {schema}.claim(
     $1::text, $2::text, $3::text,
     $4::text, $5::timestamptz, $6::bigint,
     $7::uuid[], $8::bigint[], $9::integer[], $10::integer[],
-    $11::integer, $12::bigint)
+    $11::integer, $12::bigint, in_write => false)

@@ -14,10 +14,12 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use reveille_pg::{Schema, Sql};
 use reveille_wake::{
-    Channel, Claim, PollRequest, PollResult, ScanBounds, SentClaims, Topic, UnansweredClaims, topic_key,
+    AttachedPoll, Channel, Claim, PollRequest, PollResult, Scan, ScanBounds, SentClaims, Topic, UnansweredClaims,
+    topic_key,
 };
-use sqlx::postgres::PgRow;
-use sqlx::{PgConnection, Row};
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::query::Query;
+use sqlx::{PgConnection, Postgres, Row};
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -124,6 +126,11 @@ struct Progress {
 }
 
 impl Progress {
+    fn new(poll: &PollRequest<Key, Args>) -> Progress {
+        let waiters = poll.waiters.iter().map(|_| None).collect();
+        Progress { sent: Vec::new(), waiters, next_due_ms: None, oldest_us: None, now_us: None }
+    }
+
     /// Removes batches without messages. Whether there were any.
     fn drop_empty(&mut self) -> bool {
         let empty = |slot: &mut Option<(LeasedBatch, Duration)>| slot.take_if(|(leased, _)| leased.messages.is_empty());
@@ -132,6 +139,53 @@ impl Progress {
 
     fn due(&mut self, ms: Option<f64>) {
         self.next_due_ms = self.next_due_ms.into_iter().chain(ms).reduce(f64::min);
+    }
+}
+
+/// One statement that claims.
+struct Sent<'a> {
+    queue: &'a str,
+    partition: Option<&'a str>,
+    /// The waiters that it is for, and a lease id for each.
+    unserved: Vec<usize>,
+    lease_ids: Vec<Uuid>,
+    bound_us: Option<i64>,
+}
+
+/// A claim that the statement of a push makes.
+pub(crate) struct ClaimInWrite<'a> {
+    claim: Sent<'a>,
+    scan: Scan,
+}
+
+impl Sent<'_> {
+    fn bind<'q>(
+        &self,
+        query: Query<'q, Postgres, PgArguments>,
+        poll: &'q PollRequest<Key, Args>,
+    ) -> Query<'q, Postgres, PgArguments> {
+        let waiters = || self.unserved.iter().map(|index| &*poll.waiters[*index].args);
+        // If the consumer group is new, it begins where its first waiter asks for.
+        let first = &poll.waiters[self.unserved[0]].args;
+        let (mode, since) = match first.subscription {
+            Subscription::All => ("all", None),
+            Subscription::New if first.queue_was_missing.load(Ordering::Relaxed) => ("all", None),
+            Subscription::New => ("new", None),
+            Subscription::Since(time) => ("timestamp", Some(time)),
+        };
+        query
+            .bind(self.queue.to_owned())
+            .bind(self.partition.map(str::to_owned))
+            .bind(&poll.key.group)
+            .bind(mode)
+            .bind(since)
+            .bind(first.waiting_since.elapsed().as_millis() as i64)
+            .bind(self.lease_ids.clone())
+            .bind(waiters().map(|args| args.lease.map(|lease| lease.as_millis() as i64)).collect::<Vec<_>>())
+            .bind(waiters().map(|args| args.batch as i32).collect::<Vec<_>>())
+            .bind(waiters().map(|args| args.partitions as i32).collect::<Vec<_>>())
+            .bind((ALL_ANSWERS_BYTES / self.unserved.len().max(1)).clamp(ANSWER_BYTES_MIN, ANSWER_BYTES_MAX) as i32)
+            .bind(self.bound_us)
     }
 }
 
@@ -163,20 +217,12 @@ impl Claim for Pops {
             self.release(conn, lost.names()).await?;
             lost.answered();
         }
-        let mut progress = Progress {
-            sent: Vec::new(),
-            waiters: poll.waiters.iter().map(|_| None).collect(),
-            next_due_ms: None,
-            oldest_us: None,
-            now_us: None,
-        };
+        let mut progress = Progress::new(poll);
         match poll.key.source.parts() {
             [Some(queue), None, ..] => {
                 let reading = self.bounds.begin(&poll.key, Instant::now());
                 self.claim_in_queue(conn, poll, (queue, None), reading.bound_us, &mut progress).await?;
-                let (oldest, now) = (progress.oldest_us, progress.now_us);
-                let sweep = self.bounds.end(&poll.key, reading, oldest, now, Instant::now());
-                progress.due(sweep.map(|sweep| sweep.as_secs_f64() * 1_000.0));
+                self.end_scan(&poll.key, reading, &mut progress);
             }
             [Some(queue), partition, ..] => {
                 self.claim_in_queue(conn, poll, (queue, partition), None, &mut progress).await?
@@ -201,15 +247,12 @@ impl Claim for Pops {
                 }
             }
         }
-        self.remember(&poll.key.group, progress.waiters.iter().flatten().map(|(leased, _)| leased));
-        let mut polled = PollResult::next_due_ms(progress.next_due_ms);
-        progress.sent.into_iter().for_each(SentClaims::answered);
-        for (waiter, slot) in progress.waiters.into_iter().enumerate() {
-            if let Some((leased, lease)) = slot {
-                polled.give(waiter, leased, Some(lease));
-            }
-        }
-        Ok(polled)
+        Ok(self.result(poll, progress))
+    }
+
+    /// A source without a queue first asks which queues have something due.
+    fn attaches(&self, key: &Key) -> bool {
+        key.source.parts()[0].is_some()
     }
 
     async fn give_back(&self, conn: &mut PgConnection, batches: &[LeasedBatch]) -> reveille_pg::Result<()> {
@@ -261,37 +304,30 @@ impl Pops {
     ) -> reveille_pg::Result<bool> {
         let unserved: Vec<usize> =
             (0..poll.waiters.len()).filter(|waiter| progress.waiters[*waiter].is_none()).collect();
-        let waiters = || unserved.iter().map(|index| &*poll.waiters[*index].args);
         let sent = self.unanswered.sent(unserved.iter().map(|_| Uuid::now_v7()));
-        // If the consumer group is new, it begins where its first waiter asks for.
-        let first = &poll.waiters[unserved[0]].args;
-        let (mode, since) = match first.subscription {
-            Subscription::All => ("all", None),
-            Subscription::New if first.queue_was_missing.load(Ordering::Relaxed) => ("all", None),
-            Subscription::New => ("new", None),
-            Subscription::Since(time) => ("timestamp", Some(time)),
-        };
-        let query = sqlx::query(&self.claim)
-            .bind(queue)
-            .bind(partition)
-            .bind(&poll.key.group)
-            .bind(mode)
-            .bind(since)
-            .bind(first.waiting_since.elapsed().as_millis() as i64)
-            .bind(sent.names())
-            .bind(waiters().map(|args| args.lease.map(|lease| lease.as_millis() as i64)).collect::<Vec<_>>())
-            .bind(waiters().map(|args| args.batch as i32).collect::<Vec<_>>())
-            .bind(waiters().map(|args| args.partitions as i32).collect::<Vec<_>>())
-            .bind((ALL_ANSWERS_BYTES / unserved.len().max(1)).clamp(ANSWER_BYTES_MIN, ANSWER_BYTES_MAX) as i32)
-            .bind(bound_us);
-        let rows = query.fetch_all(&mut *conn).await?;
+        let claim = Sent { queue, partition, unserved, lease_ids: sent.names().to_vec(), bound_us };
+        let rows = claim.bind(sqlx::query(&self.claim), poll).fetch_all(&mut *conn).await?;
+        progress.sent.push(sent);
+        self.read(conn, poll, claim, &rows, progress).await
+    }
+
+    /// Reads the rows of a claim. Whether a batch had only deleted messages.
+    async fn read(
+        &self,
+        conn: &mut PgConnection,
+        poll: &PollRequest<Key, Args>,
+        Sent { queue, unserved, lease_ids, .. }: Sent<'_>,
+        rows: &[PgRow],
+        progress: &mut Progress,
+    ) -> reveille_pg::Result<bool> {
         if rows.is_empty() {
-            waiters().for_each(|args| args.queue_was_missing.store(true, Ordering::Relaxed));
+            let waiters = unserved.iter().map(|index| &poll.waiters[*index].args);
+            waiters.for_each(|args| args.queue_was_missing.store(true, Ordering::Relaxed));
         }
         let mut gaps = Vec::new();
         // Waiters get their batches when the whole claim has succeeded: the next poll releases the leases of a failed one.
         let mut served: Vec<Option<(LeasedBatch, Duration)>> = unserved.iter().map(|_| None).collect();
-        for row in &rows {
+        for row in rows {
             let Some(waiter) = row.try_get::<Option<i32>, _>("waiter")?.map(|waiter| waiter as usize) else {
                 progress.due(row.try_get("next_due_ms")?);
                 progress.now_us = row.try_get("now_us")?;
@@ -301,7 +337,7 @@ impl Pops {
             };
             let due_us: i64 = row.try_get("due_us")?;
             progress.oldest_us = Some(progress.oldest_us.map_or(due_us, |oldest| oldest.min(due_us)));
-            let lease_id = sent.names()[waiter];
+            let lease_id = lease_ids[waiter];
             let lease = Duration::from_millis(row.try_get::<i64, _>("lease_ms")? as u64);
             let (leased, shortest) =
                 served[waiter].get_or_insert_with(|| (LeasedBatch { lease_id, messages: Vec::new() }, lease));
@@ -315,11 +351,69 @@ impl Pops {
             // Messages behind the deleted ones are due now.
             progress.due(Some(0.0));
         }
-        progress.sent.push(sent);
         for (waiter, slot) in unserved.into_iter().zip(served) {
             progress.waiters[waiter] = slot;
         }
         Ok(progress.drop_empty())
+    }
+
+    /// Binds the claim to the statement of a push.
+    pub(crate) fn bind_in_write<'q>(
+        &self,
+        query: Query<'q, Postgres, PgArguments>,
+        poll: &'q AttachedPoll<Pops>,
+    ) -> (Query<'q, Postgres, PgArguments>, ClaimInWrite<'q>) {
+        let request = poll.request();
+        let [queue, partition, ..] = request.key.source.parts();
+        let scan = self.bounds.begin(&request.key, Instant::now()).untimed();
+        let sent = self.unanswered.sent(request.waiters.iter().map(|_| Uuid::now_v7()));
+        let claim = Sent {
+            queue: queue.unwrap_or_default(),
+            partition,
+            unserved: (0..request.waiters.len()).collect(),
+            lease_ids: sent.names().to_vec(),
+            bound_us: scan.bound_us.filter(|_| partition.is_none()),
+        };
+        poll.sends(sent);
+        (claim.bind(query, request), ClaimInWrite { claim, scan })
+    }
+
+    /// Reads what the statement of a push has claimed. `complete`: it has appended everything that the push appends.
+    pub(crate) async fn claimed_in_write(
+        &self,
+        conn: &mut PgConnection,
+        poll: &PollRequest<Key, Args>,
+        ClaimInWrite { claim, scan }: ClaimInWrite<'_>,
+        rows: &[PgRow],
+        complete: bool,
+    ) -> reveille_pg::Result<PollResult<LeasedBatch>> {
+        let mut progress = Progress::new(poll);
+        let is_any = claim.partition.is_none();
+        // What follows deleted messages, or what the push appends later, is found by the next poll.
+        if self.read(conn, poll, claim, rows, &mut progress).await? || !complete {
+            progress.due(Some(0.0));
+        }
+        if is_any {
+            self.end_scan(&poll.key, scan, &mut progress);
+        }
+        Ok(self.result(poll, progress))
+    }
+
+    fn end_scan(&self, key: &Key, scan: Scan, progress: &mut Progress) {
+        let sweep = self.bounds.end(key, scan, progress.oldest_us, progress.now_us, Instant::now());
+        progress.due(sweep.map(|sweep| sweep.as_secs_f64() * 1_000.0));
+    }
+
+    fn result(&self, poll: &PollRequest<Key, Args>, progress: Progress) -> PollResult<LeasedBatch> {
+        self.remember(&poll.key.group, progress.waiters.iter().flatten().map(|(leased, _)| leased));
+        let mut polled = PollResult::next_due_ms(progress.next_due_ms);
+        progress.sent.into_iter().for_each(SentClaims::answered);
+        for (waiter, slot) in progress.waiters.into_iter().enumerate() {
+            if let Some((leased, lease)) = slot {
+                polled.give(waiter, leased, Some(lease));
+            }
+        }
+        polled
     }
 
     /// Adds leased messages to the lease cache.

@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 use reveille_pg::{Database, Schema, Sql};
-use reveille_wake::{BatchResult, BatchedWrite, Channel, WakeUp, WriteBatch};
-use sqlx::postgres::PgArguments;
+use reveille_wake::{AttachedPoll, BatchResult, BatchedWrite, Channel, Consumer, PollResult, WakeUp, WriteBatch};
+use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::{PgConnection, Postgres, Row};
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
 use crate::admin::message_counters::MessageCounters;
+use crate::consume::claim::{LeasedBatch, Pops};
 use crate::produce::balance::Balance;
 use crate::produce::dedup_cache::{DedupCache, HashDelta};
 use crate::produce::partition_batch::{BatchProblem, DedupResult, PartitionBatch};
@@ -38,11 +39,22 @@ pub(crate) struct Push {
     dedup_cache: Arc<Mutex<DedupCache>>,
     balance: Arc<Balance>,
     counters: Arc<MessageCounters>,
+    pops: Consumer<Pops>,
     /// The statement of a batch commits by itself. Through a pooler the commit follows, and may fail.
     commits: bool,
     push: Sql,
+    and_claim: Sql,
     hashes: Sql,
     originals: Sql,
+}
+
+/// What the statements of a push have done besides appending.
+#[derive(Default)]
+struct Appended {
+    /// The backend, if a statement was sent.
+    backend: Option<i32>,
+    /// What was claimed for waiters.
+    claimed: Option<(AttachedPoll<Pops>, PollResult<LeasedBatch>)>,
 }
 
 impl Push {
@@ -53,14 +65,17 @@ impl Push {
         dedup_cache: Arc<Mutex<DedupCache>>,
         balance: Arc<Balance>,
         counters: Arc<MessageCounters>,
+        pops: Consumer<Pops>,
     ) -> Push {
         Push {
+            pops,
             channel,
             dedup_cache,
             balance,
             counters,
             commits: !db.has_pooler(),
             push: schema.sql(reveille_pg::statement!("push")),
+            and_claim: schema.sql(reveille_pg::statement!("push_and_claim")),
             hashes: schema.sql(reveille_pg::statement!("hashes")),
             originals: schema.sql(reveille_pg::statement!("originals")),
         }
@@ -80,12 +95,12 @@ impl Push {
         pending: &mut PendingHashes,
     ) -> reveille_pg::Result<Vec<PushOutcome>> {
         let (channels, payloads) = wake_ups;
-        let query = || sqlx::query(&self.push).bind(None::<Uuid>).bind(channels).bind(payloads).bind(true);
+        let query = |sql: &Sql| sqlx::query(sql).bind(None::<Uuid>).bind(channels).bind(payloads).bind(true);
         let mut batches = PartitionBatch::of(writes);
         batches
             .iter_mut()
             .for_each(|batch| batch.delta = pending.deltas.remove(&batch.partition.id).unwrap_or_default());
-        self.append(conn, &mut batches, query, true).await?;
+        self.append(conn, &mut batches, query, true, None).await?;
         for batch in batches.iter_mut().filter(|batch| batch.problem.is_none()) {
             pending.deltas.insert(batch.partition.id, std::mem::take(&mut batch.delta));
         }
@@ -116,23 +131,35 @@ impl Push {
         Ok(())
     }
 
-    /// Appends the messages of the batches. Returns the backend, if a statement was sent. `certain`: as in
-    /// [`PartitionBatch::append`].
+    /// Appends the messages of the batches. `certain`: as in [`PartitionBatch::append`]. `write`: the batch whose statement
+    /// may claim for waiters.
     async fn append<'q>(
         &self,
         conn: &mut PgConnection,
         batches: &mut [PartitionBatch<'q>],
-        query: impl Fn() -> Query<'q, Postgres, PgArguments>,
+        query: impl Fn(&Sql) -> Query<'q, Postgres, PgArguments>,
         certain: bool,
-    ) -> reveille_pg::Result<Option<i32>> {
-        let mut backend = None;
+        mut write: Option<&WriteBatch<'_, PushWrite>>,
+    ) -> reveille_pg::Result<Appended> {
+        let mut appended = Appended::default();
         for _ in 0..ATTEMPTS_MAX {
             self.prepare(conn, batches).await?;
             let mut sent: Vec<&mut PartitionBatch<'_>> = batches.iter_mut().filter(|batch| batch.is_eager()).collect();
             if sent.is_empty() {
                 break;
             }
-            let rows = bind_batches(query(), &sent).fetch_all(&mut *conn).await?;
+            let poll = write.take().and_then(|write| write.attach(&self.pops));
+            let (rows, claim) = match &poll {
+                None => (bind_batches(query(&self.push), &sent).fetch_all(&mut *conn).await?, None),
+                Some(poll) => {
+                    let query = bind_batches(query(&self.and_claim), &sent);
+                    let (query, claim) = poll.claim().bind_in_write(query, poll);
+                    (query.fetch_all(&mut *conn).await?, Some(claim))
+                }
+            };
+            let is_push = |row: &PgRow| row.try_get::<Option<i32>, _>("number").is_ok_and(|number| number.is_some());
+            let (rows, claim_rows): (Vec<PgRow>, Vec<PgRow>) = rows.into_iter().partition(is_push);
+            let mut complete = true;
             if rows.is_empty() {
                 sent.iter_mut().for_each(|batch| batch.problem = Some(BatchProblem::InMaintenance));
             }
@@ -145,17 +172,25 @@ impl Push {
                 }
                 batch.delta.first = row.try_get::<Option<i64>, _>("retained_from")?.unwrap_or_default();
                 match row.try_get("status")? {
-                    "appended" => batch.append(row.try_get("first_offset")?, certain),
-                    "stale" => {}
+                    "appended" => batch.append(row.try_get("appended_from")?, certain),
+                    "stale" => complete = false,
                     "locked" => batch.problem = Some(BatchProblem::Locked),
                     "full" => batch.problem = Some(BatchProblem::Full),
                     "gone" => batch.problem = Some(BatchProblem::Gone),
                     unknown => return Err(unknown_word("push status", unknown).into()),
                 }
-                backend = row.try_get("backend")?;
+                appended.backend = row.try_get("backend")?;
+            }
+            if let Some((attached, claim)) = poll.as_ref().zip(claim) {
+                let (request, claims) = (attached.request(), attached.claim());
+                let claimed = claims.claimed_in_write(conn, request, claim, &claim_rows, complete).await;
+                // The messages are appended, whatever became of the claim.
+                let claimed =
+                    claimed.inspect_err(|error| tracing::warn!(%error, "cannot read what a push has claimed"));
+                appended.claimed = poll.zip(claimed.ok());
             }
         }
-        Ok(backend)
+        Ok(appended)
     }
 
     /// Decides which messages of the batches are new.
@@ -369,7 +404,8 @@ impl BatchedWrite for Push {
         let began = Instant::now();
         let mut batches = PartitionBatch::of(&batch.writes);
         let messages = batches.iter().map(|batch| batch.messages.len()).sum();
-        let backend = self.append(conn, &mut batches, || batch.query(&self.push), self.commits).await?;
+        let query = |sql: &Sql| batch.query(sql);
+        let Appended { backend, claimed } = self.append(conn, &mut batches, query, self.commits, Some(batch)).await?;
         self.balance.pushed(messages, began, Instant::now());
         {
             let mut dedup_cache = self.dedup_cache();
@@ -377,7 +413,11 @@ impl BatchedWrite for Push {
                 .iter_mut()
                 .for_each(|batch| dedup_cache.learn(batch.partition.id, std::mem::take(&mut batch.delta)));
         }
-        Ok(BatchResult::new(outcomes_of(batches), backend))
+        let result = BatchResult::new(outcomes_of(batches), backend);
+        Ok(match claimed {
+            Some((poll, claimed)) => result.with_claims(poll, claimed),
+            None => result,
+        })
     }
 
     fn committed(&self, write: &PushWrite, outcome: &PushOutcome) {

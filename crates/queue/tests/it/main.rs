@@ -1,6 +1,7 @@
 //! The engine against a real PostgreSQL.
 
 mod acks;
+mod attached;
 mod balance;
 mod configure;
 mod consumer;

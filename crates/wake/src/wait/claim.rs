@@ -74,6 +74,12 @@ pub trait Claim: Send + Sync + 'static {
         None
     }
 
+    /// Whether the statement of a write batch can claim for waiters of this key: see
+    /// [`WriteBatch::attach`](crate::WriteBatch::attach). Called under a lock: be quick, and do not call the consumer.
+    fn attaches(&self, _key: &Self::Key) -> bool {
+        true
+    }
+
     /// Whether an item whose waiter went away may be handed to a waiter with these arguments as it is. If not, which is
     /// the default, it is given back to the table. Called under a lock: be quick, and do not call the consumer.
     fn fits(&self, _item: &Self::Item, _args: &Self::Args) -> bool {

@@ -139,8 +139,10 @@ impl<C: Claim> Inner<C> {
     pub(crate) fn begin_attached_poll(&self, groups: &[GroupId]) -> Option<(GroupId, RunningPoll<C>)> {
         let now = Instant::now();
         let mut state = self.state.lock();
-        let asleep = groups.iter().filter_map(|id| state.groups.get(id).map(|entry| (*id, &entry.group)));
-        let (id, _) = asleep.filter(|(_, group)| group.is_asleep()).min_by_key(|(_, group)| group.waiting_since())?;
+        let entries = groups.iter().filter_map(|id| state.groups.get(id).map(|entry| (*id, entry)));
+        let (id, _) = entries
+            .filter(|(_, entry)| entry.group.is_asleep() && self.claim.attaches(&entry.key))
+            .min_by_key(|(_, entry)| entry.group.waiting_since())?;
         let epoch = state.epoch;
         let begun = state.groups.get_mut(&id)?.group.begin_attached_poll(now, epoch)?;
         let poll = self.poll_begun(&mut state, id, begun, now, now)?;
