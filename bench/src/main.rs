@@ -118,13 +118,18 @@ struct Run {
 }
 
 impl Run {
+    /// Whether a workload is selected.
+    fn selects(&self, workload: &str) -> bool {
+        self.only.as_ref().is_none_or(|part| workload.contains(part.as_str()))
+    }
+
     /// Whether a workload is selected. If it is, prints its name.
     fn begins(&self, workload: &str) -> bool {
-        let wanted = self.only.as_ref().is_none_or(|part| workload.contains(part.as_str()));
-        if wanted {
+        let selected = self.selects(workload);
+        if selected {
             eprintln!("· {workload}");
         }
-        wanted
+        selected
     }
 }
 
@@ -173,7 +178,7 @@ fn measure_queue(runtime: &tokio::runtime::Runtime, run: &queue::QueueRun) -> Re
 
 /// Builds the programs that are measured, then runs the workloads.
 fn measure_flow(runtime: &tokio::runtime::Runtime, run: &flow::FlowRun) -> Result<()> {
-    let programs = flow::Programs::build(!run.run.no_peers)?;
+    let programs = flow::Programs::build(&run.run)?;
     measure(runtime, &run.run, FLOW_LIMITS, async |server, report| flow::run(server, run, programs, report).await)
 }
 

@@ -121,6 +121,25 @@ impl Server {
         Ok(schema)
     }
 
+    /// A new schema of a program that always uses this name. What an earlier round has left in it is removed.
+    ///
+    /// # Errors
+    /// The schema exists and is not of this run, so that it must not be removed.
+    pub(crate) async fn new_schema_named(&self, name: &str) -> Result<Schema> {
+        let schema = Schema::new(name)?;
+        let is_ours =
+            self.schemas.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|ours| ours.name() == name);
+        if is_ours {
+            self.remove(&schema).await?;
+        }
+        let exists = sqlx::query_scalar("select exists (select from pg_namespace where nspname = $1)").bind(name);
+        if exists.fetch_one(&mut *self.observer.lock().await).await? {
+            return Err(format!("the schema {name} exists on this server, and a peer would use it").into());
+        }
+        self.schemas.lock().unwrap_or_else(PoisonError::into_inner).push(schema.clone());
+        Ok(schema)
+    }
+
     /// The version, settings and cores with which the figures were measured.
     pub(crate) async fn setting(&self) -> Result<(String, Figures)> {
         let ask = "select current_setting('server_version'), current_setting('fsync'), \

@@ -6,7 +6,7 @@ use reveille_pg::Schema;
 use tasks::{Outcome, READY};
 use tokio::process::Command;
 
-use super::contender::{Contender, Dbos, Graphile, Http, Library};
+use super::contender::{Awa, Contender, Dbos, Graphile, Http, Library, TunedAwa};
 use super::piece::Piece;
 use super::programs::Programs;
 use crate::Result;
@@ -19,6 +19,8 @@ use crate::server::Server;
 
 /// Connections of each contender to the database: the default of Reveille.
 const CONNECTIONS: u32 = 10;
+/// The only schema that awa uses.
+const AWA_SCHEMA: &str = "awa";
 /// How long a round may take: twice as long as the longest should take.
 const PLAYED_WITHIN: Duration = Duration::from_secs(900);
 
@@ -69,9 +71,15 @@ impl Arena<'_> {
 
     /// Starts a contender in a schema of its own and waits until it is ready.
     pub(super) async fn prepare(&self, contender: Contender, piece: &Piece) -> Result<Round<'_>> {
-        let schema = self.server.new_schema()?;
+        let schema = match contender {
+            Awa | TunedAwa => self.server.new_schema_named(AWA_SCHEMA).await?,
+            _ => self.server.new_schema()?,
+        };
         let serve = match contender {
-            Http => Some(Serve::start(&self.programs.server, self.server, &schema).await?),
+            Http => {
+                let program = self.programs.server.as_ref().ok_or("the server is not built")?;
+                Some(Serve::start(program, self.server, &schema).await?)
+            }
             _ => None,
         };
         let player = self.start(contender, piece, &schema, serve.as_ref()).await?;
@@ -90,7 +98,6 @@ impl Arena<'_> {
         schema: &Schema,
         serve: Option<&Serve>,
     ) -> Result<Player> {
-        let peers = || self.programs.peers.as_ref().ok_or("the peers are not built");
         let mut command = match contender {
             Library | Http => {
                 let mut command = Command::new(std::env::current_exe()?);
@@ -100,16 +107,9 @@ impl Arena<'_> {
                 });
                 command
             }
-            Graphile | Dbos => {
+            peer => {
                 let Piece::Shared(workload) = piece else { return Err("the peers do not have this workload".into()) };
-                let mut command = if contender == Graphile {
-                    Command::new(&peers()?.graphile)
-                } else {
-                    let (python, program) = &peers()?.dbos;
-                    let mut command = Command::new(python);
-                    command.arg(program);
-                    command
-                };
+                let mut command = self.peer(peer).ok_or("the peers are not built")?;
                 command.args(["--workload", &serde_json::to_string(workload)?]);
                 command
             }
@@ -119,6 +119,26 @@ impl Arena<'_> {
             // Not an argument: all users of the machine can read arguments.
             .env("DATABASE_URL", self.server.url());
         Player::start(contender.name(), command, READY).await
+    }
+
+    /// The program of a peer; `None` if it is not built.
+    fn peer(&self, peer: Contender) -> Option<Command> {
+        let programs = self.programs.peers.as_ref()?;
+        Some(match peer {
+            Library | Http => return None,
+            Graphile => Command::new(programs.graphile.as_ref()?),
+            Dbos => {
+                let (python, program) = programs.dbos.as_ref()?;
+                let mut command = Command::new(python);
+                command.arg(program);
+                command
+            }
+            Awa | TunedAwa => {
+                let mut command = Command::new(programs.awa.as_ref()?);
+                command.args(["--setup", if peer == Awa { "defaults" } else { "tuned" }]);
+                command
+            }
+        })
     }
 
     /// Plays one round.

@@ -18,9 +18,13 @@ pub(crate) enum Contender {
     Graphile,
     /// DBOS: workflows in Python.
     Dbos,
+    /// awa with its defaults: jobs in Rust.
+    Awa,
+    /// awa with its fastest settings.
+    TunedAwa,
 }
 
-pub(super) use Contender::{Dbos, Graphile, Http, Library};
+pub(super) use Contender::{Awa, Dbos, Graphile, Http, Library, TunedAwa};
 
 impl Named for Contender {
     fn name(self) -> &'static str {
@@ -29,6 +33,8 @@ impl Named for Contender {
             Http => "reveille, http",
             Graphile => "graphile_worker",
             Dbos => "dbos (python)",
+            Awa => "awa",
+            TunedAwa => "awa, tuned",
         }
     }
 }

@@ -1,9 +1,10 @@
-//! Task graphs: speed and cost, compared with graphile_worker (single jobs) and DBOS (workflows).
+//! Task graphs: speed and cost, compared with graphile_worker and awa (single jobs) and DBOS (workflows).
 //!
 //! All contenders are measured alike: each round is a process of its own on a schema of its own. It is warmed up,
 //! started by a command, and observed from outside. The workloads are those of the `tasks` crate. Reveille is measured
 //! twice: as a library, in the process that submits tasks and runs steps, and as `reveille serve`, over HTTP. The peers
-//! are programs with the same protocol: that of graphile_worker is a workspace of its own, that of DBOS is in Python.
+//! are programs with the same protocol: those of graphile_worker and awa are in workspaces of their own, that of DBOS is
+//! in Python.
 
 mod arena;
 mod claim;
@@ -20,6 +21,7 @@ mod play;
 mod programs;
 mod rate;
 mod recovery;
+mod single_jobs;
 mod template;
 
 use arena::Arena;
@@ -34,6 +36,9 @@ use crate::{Result, Run};
 
 /// What `--quick` leaves out.
 const QUICK: &str = "quick: one round; 100 samples of latency; 4 s of throughput; 5 s of waiting; no old transaction";
+
+/// The workloads that need `reveille serve`.
+const OVER_HTTP: [&str; 5] = [rate::TITLE, graphs::TITLE, fan_out::TITLE, park::TITLE, old_transaction::TITLE];
 
 /// The options of a run.
 #[derive(Args, Clone)]
@@ -63,6 +68,9 @@ pub(crate) async fn run(
     let arena = &Arena { server, programs, quick: run.quick, rounds: rounds.map(usize::from), statements: *statements };
     if run.begins(rate::TITLE) {
         rate::run(arena, report).await?;
+    }
+    if run.begins(single_jobs::TITLE) {
+        single_jobs::run(arena, report).await?;
     }
     if run.begins(graphs::TITLE) {
         graphs::run(arena, report).await?;

@@ -1,21 +1,23 @@
-//! Builds the programs that are measured: `reveille`, the program for graphile_worker, and a Python with DBOS.
+//! Builds the programs that are measured: `reveille`, those for graphile_worker and awa, and a Python with DBOS.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::Result;
+use super::{graphs, rate, single_jobs};
 use crate::queue::{build_peers, build_server, target};
+use crate::{Result, Run};
 
 /// Paths relative to this package.
 const PEERS: &str = "flow-peers";
+const AWA: &str = "peers";
 const PYTHON: &str = "../scripts/python.sh";
 const DBOS: &str = "flow-peers/dbos_rounds.py";
 
-/// The paths of the programs.
+/// The paths of the programs that the selected workloads need.
 #[derive(Debug, Clone)]
 pub(crate) struct Programs {
     /// `reveille`.
-    pub(super) server: PathBuf,
+    pub(super) server: Option<PathBuf>,
     /// `None` without peers.
     pub(super) peers: Option<Peers>,
 }
@@ -23,19 +25,26 @@ pub(crate) struct Programs {
 /// The programs of the peers.
 #[derive(Debug, Clone)]
 pub(super) struct Peers {
-    pub(super) graphile: PathBuf,
+    pub(super) graphile: Option<PathBuf>,
     /// The Python in which DBOS is installed, and the program that it runs.
-    pub(super) dbos: (PathBuf, PathBuf),
+    pub(super) dbos: Option<(PathBuf, PathBuf)>,
+    pub(super) awa: Option<PathBuf>,
 }
 
 impl Programs {
-    /// Builds the programs. Progress goes to stderr.
-    pub(crate) fn build(with_peers: bool) -> Result<Programs> {
-        let server = build_server()?;
-        let peers = if with_peers {
-            Some(Peers { graphile: build_peers(PEERS, "reveille-bench-flow-peers")?, dbos: python()? })
-        } else {
+    /// Builds the programs of the selected workloads. Progress goes to stderr.
+    pub(crate) fn build(run: &Run) -> Result<Programs> {
+        let server =
+            if super::OVER_HTTP.into_iter().any(|title| run.selects(title)) { Some(build_server()?) } else { None };
+        let compared = [rate::TITLE, graphs::TITLE].into_iter().any(|title| run.selects(title));
+        let peers = if run.no_peers {
             None
+        } else {
+            Some(Peers {
+                graphile: compared.then(|| build_peers(PEERS, "reveille-bench-flow-peers")).transpose()?,
+                dbos: compared.then(python).transpose()?,
+                awa: run.selects(single_jobs::TITLE).then(|| build_peers(AWA, "reveille-bench-awa")).transpose()?,
+            })
         };
         Ok(Programs { server, peers })
     }
