@@ -20,7 +20,7 @@ use uuid::Uuid;
 
 use super::lease::{LeasedItem, Leases};
 use super::session::Sessions;
-use super::turn::poll_result;
+use super::turn::{answered_unless_lost, poll_result, within_reason};
 use crate::text::{escape, unescape};
 use crate::token::ActivityToken;
 use crate::write::{millis, read_work_item, tag_queue};
@@ -128,7 +128,8 @@ impl Claim for ActivityClaim {
         self.release_unanswered(conn).await?;
         let scan = self.bounds.begin(&poll.key, Instant::now());
         let sent = self.tokens(poll);
-        let rows = bind(sqlx::query(&self.claim), poll, &sent, scan).fetch_all(conn).await?;
+        let claimed = bind(sqlx::query(&self.claim), poll, &sent, scan).fetch_all(conn).await;
+        let (rows, sent) = answered_unless_lost(claimed, sent)?;
         let result = self.claimed(poll, scan, &rows)?;
         sent.answered();
         Ok(result)
@@ -173,7 +174,15 @@ impl ActivityClaim {
         let lost = self.unanswered.take();
         if !lost.names().is_empty() {
             let (mut instances, mut ids, mut fences) = (Vec::new(), Vec::new(), Vec::new());
-            for row in sqlx::query(&self.unanswered_work).bind(lost.names()).fetch_all(&mut *conn).await? {
+            let leases = sqlx::query(&self.unanswered_work).bind(lost.names()).fetch_all(&mut *conn);
+            let leases = match within_reason(leases).await {
+                Ok(leases) => leases?,
+                Err(late) => {
+                    lost.answered();
+                    return Err(late);
+                }
+            };
+            for row in leases {
                 instances.push(row.try_get(0)?);
                 ids.push(row.try_get(1)?);
                 fences.push(row.try_get(2)?);
@@ -204,10 +213,10 @@ impl ActivityClaim {
         query: Query<'q, Postgres, PgArguments>,
         poll: &'q AttachedPoll<ActivityClaim>,
     ) -> (Query<'q, Postgres, PgArguments>, Scan) {
-        let scan = self.bounds.begin(&poll.request().key, Instant::now()).untimed();
+        let scan = self.bounds.begin_in_write(&poll.request().key, Instant::now());
         let sent = self.tokens(poll.request());
         let query = bind(query, poll.request(), &sent, scan);
-        poll.sends(sent);
+        poll.keep_sent(sent);
         (query, scan)
     }
 

@@ -4,6 +4,7 @@
 //! as there are waiters, each with all its due messages; one more loads the histories that are not cached.
 
 use std::collections::HashMap;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use reveille_wake::{
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::{PgConnection, Postgres, Row};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
 use super::blocked::{Blocked, Since};
@@ -28,6 +29,8 @@ use crate::write::{millis, read_work_item};
 
 /// Instances per statement: with more, the first ones would wait for the last ones to be read.
 const TURNS_MAX: usize = 100;
+/// How long claims wait until leases of unanswered ones have been read.
+const UNANSWERED_WITHIN: Duration = Duration::from_secs(2);
 /// The range of minor and patch versions in a packed version.
 const VERSION_STEP: u64 = 1_000_000;
 
@@ -142,10 +145,7 @@ impl TurnClaim {
         conn: &mut PgConnection,
         leased: &[Leased],
     ) -> reveille_pg::Result<Vec<Result<EventList, String>>> {
-        let cached: Vec<EventList> = leased
-            .iter()
-            .map(|one| one.head.and_then(|head| self.histories.get(&one.token.instance, head)).unwrap_or_default())
-            .collect();
+        let cached: Vec<EventList> = leased.iter().map(|one| self.cached(one)).collect();
         let missing: Vec<usize> = (0..leased.len()).filter(|at| leased[*at].last > cached[*at].last).collect();
         let mut loaded: HashMap<usize, Vec<String>> = HashMap::new();
         if !missing.is_empty() {
@@ -311,7 +311,7 @@ impl Claim for TurnClaim {
 }
 
 /// The rows that the claim returned.
-struct ClaimRows {
+pub(crate) struct ClaimRows {
     leased: Vec<Leased>,
     next_due_ms: Option<f64>,
     now_us: Option<i64>,
@@ -354,10 +354,12 @@ impl TurnClaim {
         loop {
             let (since, scan) = (self.blocked.poll_begins(), self.bounds.begin(key, Instant::now()));
             let sent = self.tokens(poll);
-            let rows = bind(sqlx::query(&self.claim), poll, &sent, scan).fetch_all(&mut *conn).await?;
+            let claimed = bind(sqlx::query(&self.claim), poll, &sent, scan).fetch_all(&mut *conn).await;
+            let (rows, sent) = answered_unless_lost(claimed, sent)?;
             let mut claimed = ClaimRows::of(&rows, scan)?;
             let turn_ended = claimed.blocked && self.blocked.message_waits(since);
             if turn_ended && !is_second && claimed.leased.is_empty() {
+                sent.answered();
                 is_second = true;
                 continue;
             }
@@ -378,8 +380,14 @@ impl TurnClaim {
     async fn release_unanswered(&self, conn: &mut PgConnection) -> reveille_pg::Result<()> {
         let lost = self.unanswered.take();
         if !lost.names().is_empty() {
-            let leases: Vec<(String, Uuid)> =
-                sqlx::query_as(&self.unanswered_instances).bind(lost.names()).fetch_all(&mut *conn).await?;
+            let leases = sqlx::query_as(&self.unanswered_instances).bind(lost.names()).fetch_all(&mut *conn);
+            let leases: Vec<(String, Uuid)> = match within_reason(leases).await {
+                Ok(leases) => leases?,
+                Err(late) => {
+                    lost.answered();
+                    return Err(late);
+                }
+            };
             let tokens: Vec<TurnToken> =
                 leases.into_iter().map(|(instance, fence)| TurnToken { fence, instance }).collect();
             if !tokens.is_empty() {
@@ -396,26 +404,50 @@ impl TurnClaim {
         query: Query<'q, Postgres, PgArguments>,
         poll: &AttachedPoll<TurnClaim>,
     ) -> (Query<'q, Postgres, PgArguments>, TurnsInWrite) {
-        let scan = self.bounds.begin(&poll.request().key, Instant::now()).untimed();
+        let scan = self.bounds.begin_in_write(&poll.request().key, Instant::now());
         let sent = self.tokens(poll.request());
         let query = bind(query, poll.request(), &sent, scan);
-        poll.sends(sent);
+        poll.keep_sent(sent);
         (query, TurnsInWrite { since: self.blocked.poll_begins(), scan })
     }
 
-    /// Reads what the statement of a write batch has claimed, and loads what it did not return.
-    pub(crate) async fn claimed_in_write(
+    /// Reads what the statement of a write batch has claimed.
+    pub(crate) fn read_in_write(
         &self,
-        conn: &mut PgConnection,
-        poll: &PollRequest<TurnKey, ()>,
         TurnsInWrite { since, scan }: TurnsInWrite,
         rows: &[PgRow],
-    ) -> reveille_pg::Result<PollResult<Turn>> {
+    ) -> reveille_pg::Result<ClaimRows> {
         let mut claimed = ClaimRows::of(rows, scan)?;
         if claimed.blocked && self.blocked.message_waits(since) {
             claimed.next_due_ms = Some(0.0);
         }
-        self.loaded(conn, poll, claimed).await
+        Ok(claimed)
+    }
+
+    /// Its result, after the effects of the batch: the events of its turns are cached then. Needs a session only for
+    /// what is not cached.
+    pub(crate) async fn claimed_in_write(
+        poll: AttachedPoll<TurnClaim>,
+        claimed: ClaimRows,
+    ) -> reveille_pg::Result<PollResult<Turn>> {
+        let (claim, request) = (poll.claim(), poll.request());
+        if claim.needs_no_load(&claimed.leased) {
+            let cached = claimed.leased.iter().map(|one| (Ok(claim.cached(one)), HashMap::new())).collect();
+            let sweep = claim.granted(request, &claimed);
+            return Ok(result(request, claimed, cached, sweep));
+        }
+        let mut session = poll.session().await?;
+        let result = claim.loaded(&mut session, request, claimed).await?;
+        session.finish().await?;
+        Ok(result)
+    }
+
+    fn cached(&self, one: &Leased) -> EventList {
+        one.head.and_then(|head| self.histories.get(&one.token.instance, head)).unwrap_or_default()
+    }
+
+    fn needs_no_load(&self, leased: &[Leased]) -> bool {
+        leased.iter().all(|one| !one.had_executions && self.cached(one).last >= one.last)
     }
 
     /// The result of a claim: with what it did not return.
@@ -425,25 +457,26 @@ impl TurnClaim {
         poll: &PollRequest<TurnKey, ()>,
         claimed: ClaimRows,
     ) -> reveille_pg::Result<PollResult<Turn>> {
-        let key = &poll.key;
-        let ClaimRows { leased, next_due_ms, now_us, scan, .. } = claimed;
-        for one in &leased {
-            self.leases.granted(one.token.fence, key.lease, scan.since(), one.item());
-        }
-        let oldest = leased.iter().map(|one| one.due_us).min();
-        let sweep = self.bounds.end(key, scan, oldest, now_us, Instant::now());
-        let loaded = match self.load(&mut *conn, &leased).await {
-            Ok(loaded) => loaded,
+        let sweep = self.granted(poll, &claimed);
+        match self.load(&mut *conn, &claimed.leased).await {
+            Ok(loaded) => Ok(result(poll, claimed, loaded, sweep)),
             Err(error) => {
                 // Release the instances: otherwise they would stay leased for the whole lease time.
-                let tokens: Vec<&TurnToken> = leased.iter().map(|one| &one.token).collect();
+                let tokens: Vec<&TurnToken> = claimed.leased.iter().map(|one| &one.token).collect();
                 let _ = self.release(conn, &tokens).await;
-                return Err(error);
+                Err(error)
             }
-        };
-        let turns =
-            leased.into_iter().zip(loaded).map(|(leased, (history, kv))| leased.into_turn(history, kv)).collect();
-        Ok(poll_result(next_due_ms, sweep).deal(poll, turns, Some(key.lease)))
+        }
+    }
+
+    /// Remembers the leases, and ends the scan. Returns when the group must poll again.
+    fn granted(&self, poll: &PollRequest<TurnKey, ()>, claimed: &ClaimRows) -> Option<Duration> {
+        let ClaimRows { leased, now_us, scan, .. } = claimed;
+        for one in leased {
+            self.leases.granted(one.token.fence, poll.key.lease, scan.since(), one.item());
+        }
+        let oldest = leased.iter().map(|one| one.due_us).min();
+        self.bounds.end(&poll.key, *scan, oldest, *now_us, Instant::now())
     }
 
     async fn release(&self, conn: &mut PgConnection, tokens: &[&TurnToken]) -> reveille_pg::Result<()> {
@@ -453,6 +486,16 @@ impl TurnClaim {
         self.bounds.forget();
         Ok(())
     }
+}
+
+fn result(
+    poll: &PollRequest<TurnKey, ()>,
+    ClaimRows { leased, next_due_ms, .. }: ClaimRows,
+    loaded: Vec<Loaded>,
+    sweep: Option<Duration>,
+) -> PollResult<Turn> {
+    let turns = leased.into_iter().zip(loaded).map(|(leased, (history, kv))| leased.into_turn(history, kv)).collect();
+    poll_result(next_due_ms, sweep).deal(poll, turns, Some(poll.key.lease))
 }
 
 fn bind<'q>(
@@ -467,6 +510,30 @@ fn bind<'q>(
         .bind(poll.key.versions.map(|(min, _)| min))
         .bind(poll.key.versions.map(|(_, max)| max))
         .bind(scan.bound_us)
+}
+
+/// The rows of a claim and the tokens that it was sent with. If the server has reported an error, it has leased nothing;
+/// otherwise the next poll gives back what it may have leased.
+pub(super) fn answered_unless_lost(
+    claimed: sqlx::Result<Vec<PgRow>>,
+    sent: SentClaims<Uuid>,
+) -> reveille_pg::Result<(Vec<PgRow>, SentClaims<Uuid>)> {
+    match claimed.map_err(reveille_pg::Error::from) {
+        Ok(rows) => Ok((rows, sent)),
+        Err(error) => {
+            if !error.is_ambiguous() {
+                sent.answered();
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Reads what unanswered claims have leased. Every claim of the process waits for that: an error means that it takes too
+/// long. Then the leases end by themselves.
+pub(super) async fn within_reason<T>(read: impl Future<Output = T>) -> reveille_pg::Result<T> {
+    let late = |_| io::Error::new(io::ErrorKind::TimedOut, "unanswered claims could not be read in time");
+    timeout(UNANSWERED_WITHIN, read).await.map_err(|elapsed| sqlx::Error::Io(late(elapsed)).into())
 }
 
 /// An empty result with the time of the next poll: when the next item is due, or the next sweep.

@@ -10,12 +10,10 @@
 use std::sync::Arc;
 
 use reveille_pg::{Schema, Sql};
-use reveille_wake::{
-    AttachedPoll, BatchResult, BatchedWrite, Claim, Consumer, PollResult, RECENT, ScanBounds, Wake, WakeUp, WriteBatch,
-};
+use reveille_wake::{BatchResult, BatchedWrite, Consumer, RECENT, ScanBounds, Wake, WakeUp, WriteBatch};
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
-use sqlx::{PgConnection, Postgres};
+use sqlx::{PgConnection, Postgres, Row, ValueRef};
 
 use super::finished_turn::{self, FinishedTurn};
 use super::message::{Message, millis};
@@ -180,17 +178,23 @@ impl BatchedWrite for Commit {
             let query = bind(batch, &self.and_claim_activities);
             let (query, scan) = poll.claim().bind_in_write(query, &poll);
             let rows = query.fetch_all(conn).await?;
-            let result = batch.result(self, first(&rows)?)?;
-            let claimed = poll.claim().claimed(poll.request(), scan, &rows);
-            return Ok(with_claims(result, poll, claimed));
+            let (outcomes, rows) = outcomes_and_claims(rows)?;
+            let result = batch.result(self, &outcomes)?;
+            return Ok(match poll.claim().claimed(poll.request(), scan, &rows) {
+                Ok(claimed) => result.with_claims(poll, claimed),
+                Err(error) => without_claims(result, &error),
+            });
         }
         if let Some(poll) = batch.attach(&self.turns) {
             let query = bind(batch, &self.and_claim_turns);
             let (query, in_write) = poll.claim().bind_in_write(query, &poll);
             let rows = query.fetch_all(&mut *conn).await?;
-            let result = batch.result(self, first(&rows)?)?;
-            let claimed = poll.claim().claimed_in_write(conn, poll.request(), in_write, &rows).await;
-            return Ok(with_claims(result, poll, claimed));
+            let (outcomes, rows) = outcomes_and_claims(rows)?;
+            let result = batch.result(self, &outcomes)?;
+            return Ok(match poll.claim().read_in_write(in_write, &rows) {
+                Ok(claimed) => result.with_claims_later(poll.clone(), TurnClaim::claimed_in_write(poll, claimed)),
+                Err(error) => without_claims(result, &error),
+            });
         }
         batch.result(self, &bind(batch, &self.sql).fetch_one(conn).await?)
     }
@@ -248,24 +252,17 @@ fn bind<'q>(batch: &'q WriteBatch<'_, CommitWrite>, sql: &Sql) -> Query<'q, Post
         .bind(messages.iter().map(|message| message.item.as_str()).collect::<Vec<_>>())
 }
 
-/// The row with the outcomes: every row has them.
-fn first(rows: &[PgRow]) -> reveille_pg::Result<&PgRow> {
-    Ok(rows.first().ok_or(sqlx::Error::RowNotFound)?)
+/// The row with the outcomes, and those of the claim.
+fn outcomes_and_claims(mut rows: Vec<PgRow>) -> reveille_pg::Result<(PgRow, Vec<PgRow>)> {
+    let has_outcomes = |row: &PgRow| row.try_get_raw("outcomes").is_ok_and(|outcomes| !outcomes.is_null());
+    let at = rows.iter().position(has_outcomes).ok_or(sqlx::Error::RowNotFound)?;
+    Ok((rows.remove(at), rows))
 }
 
-/// Adds what the statement has claimed. The writes have committed, whatever became of that.
-fn with_claims<C: Claim>(
-    result: BatchResult<AckOutcome>,
-    poll: AttachedPoll<C>,
-    claimed: reveille_pg::Result<PollResult<C::Item>>,
-) -> BatchResult<AckOutcome> {
-    match claimed {
-        Ok(claimed) => result.with_claims(poll, claimed),
-        Err(error) => {
-            tracing::warn!(%error, "cannot read what a write has claimed");
-            result
-        }
-    }
+/// The writes have committed, whatever became of the claim: its leases are given back.
+fn without_claims(result: BatchResult<AckOutcome>, error: &reveille_pg::Error) -> BatchResult<AckOutcome> {
+    tracing::warn!(%error, "cannot read what a commit has claimed");
+    result
 }
 
 #[cfg(test)]

@@ -14,7 +14,9 @@ use crate::races::LEASE;
 /// Longer than any test.
 const NEVER: Duration = Duration::from_secs(3_600);
 /// Text of the statements that commit and claim, and of no other.
-const COMMIT_AND_CLAIM: &str = "as committed";
+const COMMIT_AND_CLAIM: &str = "with committed as";
+/// Text of the statement that loads histories.
+const LOADS: &str = "history.event_id > requested.after_event";
 
 /// Only wake-ups and due times cause polls.
 fn long_poll() -> LongPollConfig {
@@ -79,6 +81,35 @@ async fn commits_claim_what_they_cause() {
     ack(&provider, &token, scheduling).await.expect("the lease is fresh");
     assert_eq!(slot.await.expect("no panic"), (7, 1));
     assert_eq!(claims().await, 2);
+}
+
+/// An ack that claims the next turn of its own instance, for a message that it sends, finds the history in the cache, with
+/// the events of the turn that it acks. Nothing is loaded.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_claimed_by_the_ack_of_the_last_needs_no_load() {
+    let db = TestDb::new().await;
+    let Some(role) = db.counting_role().await else { return };
+    drop(crate::fixture::provider(&db, LongPollConfig::default()).await);
+    let options = Options::default().schema(db.schema().name()).long_poll(long_poll());
+    let provider = PostgresProvider::with_database(role.database().clone(), options).await.expect("a provider");
+    eventually("it is connected", async || provider.health().is_connected()).await;
+    begin(&provider, "i", LEASE).await;
+    send(&provider, raised("i", "first")).await;
+    let (_, mut token, _) = fetch(&provider, LEASE).await;
+    for event in 2..6 {
+        let slot = tokio::spawn({
+            let provider = provider.clone();
+            async move { fetch(&provider, LEASE).await }
+        });
+        asleep(&provider, "orchestrations").await;
+        let again = Done { messages: vec![raised("i", "next")], ..Done::heard("i", event, "x") };
+        ack(&provider, &token, again).await.expect("the lease is fresh");
+        let (item, next, _) = slot.await.expect("no panic");
+        assert_eq!(item.history.len() as u64, event);
+        token = next;
+    }
+    assert!(role.calls_matching(COMMIT_AND_CLAIM).await >= 4);
+    assert_eq!(role.calls_matching(LOADS).await, 0);
 }
 
 /// What a statement has committed and claimed is not stuck if its answer is lost: the outcome is resolved, and the claim

@@ -365,7 +365,7 @@ impl Pops {
     ) -> (Query<'q, Postgres, PgArguments>, ClaimInWrite<'q>) {
         let request = poll.request();
         let [queue, partition, ..] = request.key.source.parts();
-        let scan = self.bounds.begin(&request.key, Instant::now()).untimed();
+        let scan = self.bounds.begin_in_write(&request.key, Instant::now());
         let sent = self.unanswered.sent(request.waiters.iter().map(|_| Uuid::now_v7()));
         let claim = Sent {
             queue: queue.unwrap_or_default(),
@@ -374,7 +374,7 @@ impl Pops {
             lease_ids: sent.names().to_vec(),
             bound_us: scan.bound_us.filter(|_| partition.is_none()),
         };
-        poll.sends(sent);
+        poll.keep_sent(sent);
         (claim.bind(query, request), ClaimInWrite { claim, scan })
     }
 

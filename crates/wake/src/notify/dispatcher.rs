@@ -147,7 +147,7 @@ impl Drop for NotifyPlan {
             let mut state = dispatcher.state.lock();
             for channel in &self.channels {
                 if let Some(channel) = state.channels.get_mut(channel.as_str()) {
-                    channel.writes -= 1;
+                    channel.writes = channel.writes.saturating_sub(1);
                 }
             }
         }
@@ -382,10 +382,11 @@ impl Dispatcher {
             let now = Instant::now();
             let mut state = self.state.lock();
             if plan.epoch.is_some() && plan.epoch == state.epoch {
-                for (channel, early) in state.own.sent(now, plan.since, backend, &plan.channels) {
-                    let own = state.held.drop_own(backend, channel, early);
-                    ::metrics::counter!(metrics::NOTIFICATIONS_RECEIVED, "channel" => channel.to_owned(), "from" => "self")
-                        .increment(own as u64);
+                state.own.sent(now, plan.since, backend, &plan.channels);
+                for (channel, payload) in plan.channels.iter().zip(&plan.payloads) {
+                    let own = u64::from(state.held.drop_own(backend, channel, payload));
+                    ::metrics::counter!(metrics::NOTIFICATIONS_RECEIVED, "channel" => channel.clone(), "from" => "self")
+                        .increment(own);
                 }
             }
             for name in &plan.channels {

@@ -15,6 +15,8 @@ use crate::notify::dispatcher::Dispatcher;
 
 /// How long a notification waits for the answer of the write that may have sent it: usually a fraction of that.
 const HELD_FOR: Duration = Duration::from_millis(2);
+/// The payload, on a channel of due times, of a write whose work is due at once.
+const DUE_NOW: &str = "+0";
 /// Notifications held at once; others wake waiters at once.
 const HELD_MAX: usize = 256;
 
@@ -49,16 +51,17 @@ impl HeldNotifications {
         self.held.remove(at).map(|(_, notification)| notification)
     }
 
-    /// A write of this backend has returned and has sent so many of the unexpected notifications on this channel: drops
-    /// the first ones. Returns how many were still held.
-    pub(crate) fn drop_own(&mut self, backend: u32, channel: &str, count: u32) -> usize {
-        let mut dropped = 0;
-        self.held.retain(|(_, held)| {
-            let is_own = held.backend == backend && *held.channel == *channel && dropped < count as usize;
-            dropped += usize::from(is_own);
-            !is_own
-        });
-        dropped
+    /// A write of this backend has returned: drops its notification on this channel. Whether it was held.
+    ///
+    /// The same backend may have committed another notification just before, for a transaction of the application. It is
+    /// dropped only if the write has woken the same waiters: by the payload, or because the write has woken the whole
+    /// channel at once. A due time is not compared: the server has made it absolute.
+    pub(crate) fn drop_own(&mut self, backend: u32, channel: &str, payload: &str) -> bool {
+        let is_own = |held: &Notification| {
+            held.backend == backend && *held.channel == *channel && (payload == DUE_NOW || held.payload == payload)
+        };
+        let at = self.held.iter().position(|(_, held)| is_own(held));
+        at.and_then(|at| self.held.remove(at)).is_some()
     }
 
     /// The listener has a new connection: all groups poll.
@@ -96,19 +99,30 @@ impl Dispatcher {
 mod tests {
     use super::*;
 
-    fn from(backend: u32, channel: &str) -> Notification {
-        Notification { channel: channel.into(), payload: String::new(), backend }
+    fn of(backend: u32, channel: &str, payload: &str) -> Notification {
+        Notification { channel: channel.into(), payload: payload.to_owned(), backend }
     }
 
-    /// What a write has sent is dropped, as often as it was sent; what others have sent stays.
+    /// What a write has sent is dropped once; what others have sent stays, also what the same backend has sent for other
+    /// waiters.
     #[test]
     fn only_own_notifications_are_dropped() {
         let mut held = HeldNotifications::default();
-        let numbers = [from(7, "c"), from(7, "d"), from(8, "c"), from(7, "c"), from(7, "c")]
-            .map(|notification| held.hold(notification).expect("room"));
-        assert_eq!(held.drop_own(7, "c", 2), 2);
-        assert_eq!(numbers.map(|number| held.take(number).is_some()), [false, true, true, false, true]);
-        assert_eq!(held.drop_own(7, "c", 1), 0);
+        let sent = [of(7, "c", "other"), of(8, "c", "key"), of(7, "d", "key"), of(7, "c", "key"), of(7, "c", "key")];
+        let numbers = sent.map(|notification| held.hold(notification).expect("room"));
+        assert!(held.drop_own(7, "c", "key"));
+        assert_eq!(numbers.map(|number| held.take(number).is_some()), [true, true, true, false, true]);
+        assert!(!held.drop_own(7, "c", "key"));
+    }
+
+    /// A write whose work is due at once has woken every waiter of a channel of due times. One whose work is due later
+    /// has not.
+    #[test]
+    fn a_due_time_may_be_another_write() {
+        let mut held = HeldNotifications::default();
+        held.hold(of(7, "c", "1795092831718")).expect("room");
+        assert!(!held.drop_own(7, "c", "+5000"));
+        assert!(held.drop_own(7, "c", DUE_NOW));
     }
 
     /// Beyond the limit notifications wake waiters at once.
@@ -116,10 +130,10 @@ mod tests {
     fn held_notifications_are_bounded() {
         let mut held = HeldNotifications::default();
         for _ in 0..HELD_MAX {
-            held.hold(from(7, "c")).expect("room");
+            held.hold(of(7, "c", "")).expect("room");
         }
-        assert_eq!(held.hold(from(7, "d")), Err(from(7, "d")));
+        assert_eq!(held.hold(of(7, "d", "")), Err(of(7, "d", "")));
         held.clear();
-        held.hold(from(7, "d")).expect("room");
+        held.hold(of(7, "d", "")).expect("room");
     }
 }

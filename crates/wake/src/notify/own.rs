@@ -66,36 +66,29 @@ impl OwnNotifications {
     }
 
     /// A write sent at `since` by `backend` has committed one notification for each of `channels`, and its waiters here
-    /// have been woken. Returns how many of them were received before, by channel.
-    pub(crate) fn sent<'a>(
-        &mut self,
-        now: Instant,
-        since: Instant,
-        backend: u32,
-        channels: &'a [String],
-    ) -> Vec<(&'a str, u32)> {
+    /// have been woken.
+    pub(crate) fn sent(&mut self, now: Instant, since: Instant, backend: u32, channels: &[String]) {
         let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
         for channel in channels {
             *counts.entry(channel).or_default() += 1;
         }
-        let early = |(channel, count)| (channel, self.expect(now, since, backend, channel, count));
-        counts.into_iter().map(early).filter(|(_, early)| *early > 0).collect()
+        for (channel, count) in counts {
+            self.expect(now, since, backend, channel, count);
+        }
     }
 
-    /// Expects this many notifications. Returns how many were received before.
-    fn expect(&mut self, now: Instant, since: Instant, backend: u32, channel: &str, count: u32) -> u32 {
+    fn expect(&mut self, now: Instant, since: Instant, backend: u32, channel: &str, count: u32) {
         let complete = self.forgotten_at.is_none_or(|at| at < since);
         let pair = self.pair(now, backend, channel);
         if !complete || pair.early.len() >= EARLY_MAX {
             // How many have been received is not known: expect none, which costs some polls.
             *pair = Pair::new(now);
-            return 0;
+            return;
         }
         pair.early.retain(|at| *at >= since);
         let early = u32::try_from(pair.early.len()).unwrap_or(u32::MAX).min(count);
         pair.early.clear();
         pair.expected += count - early;
-        early
     }
 
     /// Counts a received notification. `true`: it is an own one, whose waiters here have been woken already.
@@ -158,7 +151,7 @@ mod tests {
         let later = sent + Duration::from_millis(1);
         let mut own = OwnNotifications::default();
         assert!(!own.received(later, OWN, "c"));
-        assert_eq!(own.sent(later, sent, OWN, &c(1)), [("c", 1)]);
+        own.sent(later, sent, OWN, &c(1));
         assert!(!own.received(later, OWN, "c"), "this one is foreign");
     }
 

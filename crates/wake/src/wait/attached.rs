@@ -12,15 +12,18 @@
 //! than [`ATTACHED_FOR`], so that waiters never wait for the locks or the disk of a write; what it claims is given back.
 //!
 //! If the answer is lost, the claims are unanswered like those of any poll. But they can be given back only when the
-//! batch has surely committed or never will; so until its outcome is resolved, the [`SentClaims`] stay with the batch.
+//! batch has surely committed or never will; so the [`SentClaims`] stay with the batch until its outcome is known.
 //!
 //! A group that is polling, or about to, is left alone: its next poll finds the work.
 
 use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use reveille_pg::Session;
 
 use crate::in_progress::InProgressGuard;
 use crate::notify::channel::WakeUp;
@@ -33,7 +36,7 @@ use crate::wait::unanswered::SentClaims;
 /// How long a group waits for the statement of a write: a commit takes a few milliseconds unless the disk is slow.
 pub(crate) const ATTACHED_FOR: Duration = Duration::from_millis(100);
 
-/// A poll that the statement of a write batch makes; from [`WriteBatch::attach`](crate::WriteBatch::attach). If it has
+/// A poll that the statement of a write batch makes. Cheap to clone; from [`WriteBatch::attach`](crate::WriteBatch::attach). If it has
 /// no result when the batch has ended, its group makes another poll.
 pub struct AttachedPoll<C: Claim>(Arc<Attached<C>>);
 
@@ -76,10 +79,17 @@ impl<C: Claim> AttachedPoll<C> {
         &self.0.inner.claim
     }
 
-    /// Keeps the names of the claims until the batch has ended: they are answered if its result has them, and otherwise
-    /// unanswered.
-    pub fn sends<T: Send + 'static>(&self, claims: SentClaims<T>) {
+    /// Keeps the names of the claims until the batch has ended. If its answer is lost, they are unanswered.
+    pub fn keep_sent<T: Send + 'static>(&self, claims: SentClaims<T>) {
         *self.0.sent.lock() = Some(Box::new(claims));
+    }
+
+    /// A session, for what [`BatchResult::with_claims_later`](crate::BatchResult::with_claims_later) has to load.
+    ///
+    /// # Errors
+    /// If the database cannot be reached.
+    pub async fn session(&self) -> reveille_pg::Result<Session> {
+        self.0.inner.db.session().await
     }
 
     pub(crate) fn detachable(&self) -> Arc<dyn Detachable> {
@@ -106,6 +116,12 @@ impl<C: Claim> Drop for Attached<C> {
     }
 }
 
+impl<C: Claim> Clone for AttachedPoll<C> {
+    fn clone(&self) -> Self {
+        AttachedPoll(self.0.clone())
+    }
+}
+
 impl<C: Claim> fmt::Debug for AttachedPoll<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AttachedPoll").field("request.key", &self.0.request.key).finish_non_exhaustive()
@@ -116,12 +132,20 @@ impl<C: Claim> fmt::Debug for AttachedPoll<C> {
 pub(crate) trait Detachable: Send + Sync {
     /// Lets the group make another poll, unless this one has ended.
     fn detach(&self);
+    /// The statement has surely not committed, so that it has claimed nothing.
+    fn nothing_claimed(&self);
 }
 
 impl<C: Claim> Detachable for Attached<C> {
     fn detach(&self) {
         if self.poll.lock().take().is_some() {
             self.inner.abandon_attached_poll(self.group);
+        }
+    }
+
+    fn nothing_claimed(&self) {
+        if let Some(sent) = self.sent.lock().take() {
+            sent.answered();
         }
     }
 }
@@ -134,9 +158,16 @@ pub(crate) trait BatchClaim: Send {
     fn deliver(self: Box<Self>);
 }
 
+/// The result of an attached poll.
 pub(crate) struct AttachedResult<C: Claim> {
     pub(crate) poll: AttachedPoll<C>,
-    pub(crate) result: PollResult<C::Item>,
+    pub(crate) claimed: Claimed<C::Item>,
+}
+
+pub(crate) enum Claimed<I> {
+    Complete(PollResult<I>),
+    /// Something has to be loaded.
+    Incomplete(Pin<Box<dyn Future<Output = reveille_pg::Result<PollResult<I>>> + Send>>),
 }
 
 impl<C: Claim> BatchClaim for AttachedResult<C> {
@@ -146,13 +177,36 @@ impl<C: Claim> BatchClaim for AttachedResult<C> {
     }
 
     fn deliver(self: Box<Self>) {
-        let AttachedResult { poll, result } = *self;
-        let Attached { inner, group, request, sent, poll: running, .. } = &*poll.0;
+        let AttachedResult { poll, claimed } = *self;
+        let mut loading = match claimed {
+            Claimed::Complete(result) => return poll.deliver(Ok(result)),
+            Claimed::Incomplete(loading) => loading,
+        };
+        // Usually everything is cached.
+        match loading.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(result) => poll.deliver(result),
+            Poll::Pending => {
+                let runtime = poll.0.inner.runtime.clone();
+                runtime.spawn(async move { poll.deliver(loading.await) });
+            }
+        }
+    }
+}
+
+impl<C: Claim> AttachedPoll<C> {
+    fn deliver(self, result: reveille_pg::Result<PollResult<C::Item>>) {
+        let Attached { inner, group, request, sent, poll, .. } = &*self.0;
+        let outcome = match result {
+            Ok(result) => PollOutcome::of(result),
+            Err(error) => {
+                tracing::warn!(consumer = &*inner.name, %error, "cannot read what a write has claimed");
+                return;
+            }
+        };
         if let Some(sent) = sent.lock().take() {
             sent.answered();
         }
-        let running = running.lock().take();
-        let outcome = PollOutcome::of(result);
+        let running = poll.lock().take();
         match running {
             Some(running) => inner.apply_outcome(*group, running, outcome),
             None => inner.give_back(request.key.clone(), outcome.items.into_iter().map(|(_, item)| item).collect()),

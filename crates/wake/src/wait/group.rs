@@ -380,6 +380,7 @@ impl<W> Group<W> {
     /// and another poll is made for them.
     pub(crate) fn abandon_poll(&mut self, now: Instant) {
         if self.current.take().is_some() {
+            self.polled_at = Some(now);
             self.known_empty = None;
             self.request_poll(Reason::Local, now);
         }

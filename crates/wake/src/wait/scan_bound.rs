@@ -29,6 +29,8 @@ const REST: u32 = 20;
 /// The shortest and the longest rest. The longest is how long a row below the bound may go unnoticed.
 const REST_SHORTEST: Duration = Duration::from_millis(20);
 const REST_LONGEST: Duration = Duration::from_secs(5);
+/// How long a write relies on a full scan having been cheap.
+const CHEAP_FOR: Duration = Duration::from_secs(1);
 /// A rest is at most this many times as long as the one before: a scan may have been slow because it waited for a lock
 /// or the CPU, not because it skipped dead tuples.
 const REST_GROWTH: u32 = 4;
@@ -44,6 +46,8 @@ struct ScanBound {
     /// When to make the next full scan, and how long that is after the last one.
     full_scan_at: Instant,
     rest: Duration,
+    /// When a full scan was last timed.
+    timed_at: Option<Instant>,
     /// The due time of a row found below the bound, and when it was found; kept until a poll that began later has
     /// ended.
     below: Option<(i64, Instant)>,
@@ -56,12 +60,18 @@ struct ScanBound {
 impl ScanBound {
     fn new(due_us: i64, now: Instant) -> ScanBound {
         let (below, deferred_until, is_deferred) = (None, None, false);
-        ScanBound { due_us, full_scan_at: now, rest: REST_SHORTEST, below, deferred_until, is_deferred }
+        let (rest, timed_at) = (REST_SHORTEST, None);
+        ScanBound { due_us, full_scan_at: now, rest, timed_at, below, deferred_until, is_deferred }
     }
 
     /// Where bounded scans start.
     fn bound_us(&self) -> i64 {
         self.due_us - SLACK.as_micros() as i64
+    }
+
+    /// The same, or a row that was found below.
+    fn lowest_us(&self) -> i64 {
+        self.below.map_or(self.bound_us(), |(below_us, _)| below_us.min(self.bound_us()))
     }
 
     /// Sets the rest after a full scan that took this long.
@@ -92,16 +102,11 @@ pub struct Scan {
     /// How long until the next full scan.
     full_scan_in: Option<Duration>,
     epoch: u64,
-    /// The poll does more than scan.
-    is_untimed: bool,
+    /// The poll is part of a write: its duration says nothing about its scan.
+    in_write: bool,
 }
 
 impl Scan {
-    /// The same for a poll whose duration says nothing about its scan, because it is part of a write.
-    pub fn untimed(self) -> Scan {
-        Scan { is_untimed: true, ..self }
-    }
-
     /// When the poll began.
     pub fn since(&self) -> Instant {
         self.since
@@ -129,21 +134,38 @@ impl<K: Eq + Hash + Clone> ScanBounds<K> {
     /// [`defer_full_scans`](Self::defer_full_scans).
     pub fn begin_busy(&self, key: &K, until: Instant, now: Instant) -> Scan {
         let State { bounds, epoch } = &*self.state.lock();
-        let full = Scan { bound_us: None, since: now, full_scan_in: None, epoch: *epoch, is_untimed: false };
+        let full = Scan { bound_us: None, since: now, full_scan_in: None, epoch: *epoch, in_write: false };
         let Some(bound) = bounds.get(key) else { return full };
         let deferred_until = bound.deferred_until.map_or(now, |deferred_until| deferred_until.min(until));
         let full_scan_at = bound.full_scan_at.max(deferred_until);
         if full_scan_at <= now {
             return full;
         }
-        let bound_us = bound.below.map_or(bound.bound_us(), |(below_us, _)| below_us.min(bound.bound_us()));
-        Scan { bound_us: Some(bound_us), full_scan_in: Some(full_scan_at.saturating_duration_since(now)), ..full }
+        Scan {
+            bound_us: Some(bound.lowest_us()),
+            full_scan_in: Some(full_scan_at.saturating_duration_since(now)),
+            ..full
+        }
+    }
+
+    /// The same for a poll in the statement of a write. It makes a full scan only while those are known to be cheap,
+    /// because callers wait for the write.
+    pub fn begin_in_write(&self, key: &K, now: Instant) -> Scan {
+        let scan = Scan { in_write: true, ..self.begin(key, now) };
+        let state = self.state.lock();
+        let Some(bound) = state.bounds.get(key).filter(|_| scan.bound_us.is_none()) else { return scan };
+        let is_cheap = bound.rest == REST_SHORTEST
+            && bound.timed_at.is_some_and(|timed| now.saturating_duration_since(timed) < CHEAP_FOR);
+        if is_cheap {
+            return scan;
+        }
+        Scan { bound_us: Some(bound.lowest_us()), full_scan_in: Some(bound.rest), ..scan }
     }
 
     /// A full scan that begins now.
     pub fn begin_unbounded(&self, now: Instant) -> Scan {
         let epoch = self.state.lock().epoch;
-        Scan { bound_us: None, since: now, full_scan_in: None, epoch, is_untimed: false }
+        Scan { bound_us: None, since: now, full_scan_in: None, epoch, in_write: false }
     }
 
     /// A poll has ended. `claimed_us` is the earliest due time of what it claimed; `None` means that it claimed nothing
@@ -178,8 +200,9 @@ impl<K: Eq + Hash + Clone> ScanBounds<K> {
             }
             if is_full {
                 (bound.deferred_until, bound.is_deferred) = (None, false);
-                if !scan.is_untimed {
+                if !scan.in_write {
                     bound.set_rest(now.saturating_duration_since(scan.since));
+                    bound.timed_at = Some(now);
                 }
                 bound.full_scan_at = now + bound.rest;
             }

@@ -113,3 +113,22 @@ async fn a_poll_that_began_before_forget_sets_no_bound() {
     );
     assert_eq!(bounds.begin(&1, Instant::now()).bound_us, None);
 }
+
+/// A claim in a write makes a full scan only while one was cheap within the last second; otherwise it keeps to the bound,
+/// and asks for a poll that makes the full scan. Its own duration does not count.
+#[tokio::test(start_paused = true)]
+async fn a_write_makes_no_expensive_full_scan() {
+    let bounds = ScanBounds::new();
+    let at = |ms: u64| Instant::now() + Duration::from_millis(ms);
+    let end = |scan, now| bounds.end(&"key", scan, Some(5_000_000), None, now);
+    let first = bounds.begin_in_write(&"key", at(0));
+    assert_eq!(first.bound_us, None, "there is no bound");
+    assert_eq!(end(first, at(900)), None);
+    let second = bounds.begin_in_write(&"key", at(930));
+    assert_eq!(second.bound_us, Some(4_800_000), "no full scan was timed");
+    assert_eq!(end(second, at(940)), Some(Duration::from_millis(20)));
+    end(bounds.begin(&"key", at(950)), at(951));
+    assert_eq!(bounds.begin_in_write(&"key", at(1_000)).bound_us, None, "a cheap one was");
+    end(bounds.begin(&"key", at(1_000)), at(1_300));
+    assert_eq!(bounds.begin_in_write(&"key", at(2_000)).bound_us, Some(4_800_000), "they are expensive");
+}

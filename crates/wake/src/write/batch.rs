@@ -12,7 +12,7 @@ use sqlx::{PgConnection, Postgres, Row};
 use uuid::Uuid;
 
 use crate::notify::channel::WakeUp;
-use crate::wait::attached::{AttachedPoll, AttachedResult, BatchClaim, Detachable};
+use crate::wait::attached::{AttachedPoll, AttachedResult, BatchClaim, Claimed, Detachable};
 use crate::wait::claim::{Claim, PollResult};
 use crate::wait::consumer::Consumer;
 
@@ -160,7 +160,18 @@ impl<O> BatchResult<O> {
 
     /// Adds what the statement has claimed for an attached poll. It is delivered after the batch's own effects.
     pub fn with_claims<C: Claim>(mut self, poll: AttachedPoll<C>, result: PollResult<C::Item>) -> BatchResult<O> {
-        self.claims.push(Box::new(AttachedResult { poll, result }));
+        self.claims.push(Box::new(AttachedResult { poll, claimed: Claimed::Complete(result) }));
+        self
+    }
+
+    /// The same if more has to be loaded than the statement returns: `loading` runs after the batch's own effects, and
+    /// no write waits for it. If it fails, the claims are unanswered.
+    pub fn with_claims_later<C: Claim>(
+        mut self,
+        poll: AttachedPoll<C>,
+        loading: impl Future<Output = reveille_pg::Result<PollResult<C::Item>>> + Send + 'static,
+    ) -> BatchResult<O> {
+        self.claims.push(Box::new(AttachedResult { poll, claimed: Claimed::Incomplete(Box::pin(loading)) }));
         self
     }
 }

@@ -214,6 +214,9 @@ impl<B: BatchedWrite> BatchSender<B> {
         let mut muted = false;
         let mut short_since: Option<Instant> = None;
         let mut may_claim = mode == SendMode::Batch && !inner.db.has_pooler();
+        // Polls of attempts that may still commit: the names of their claims are unanswered when a later attempt, which
+        // locks the same rows, has ended.
+        let mut uncertain: Vec<AttachedPolls> = Vec::new();
         loop {
             let entry = B::RECORDS_OUTCOMES.then(|| inner.log.open());
             let how = Attempt { mode, entry: entry.as_ref(), muted, claims_for: may_claim.then_some(possible) };
@@ -233,8 +236,10 @@ impl<B: BatchedWrite> BatchSender<B> {
                 None if is_unknown => {
                     self.wake_possible(plan, possible);
                     may_have_happened = true;
+                    attached.iter().for_each(|poll| poll.detach());
+                    uncertain.push(attached.clone());
                 }
-                None => {}
+                None => attached.iter().for_each(|poll| poll.nothing_claimed()),
                 Some(entry) => match self.resolve(&entry, &attached, &mut backoff, give_up_at).await {
                     Ok(Some(outcomes)) => {
                         let recorded = WriteBatch {
@@ -249,7 +254,7 @@ impl<B: BatchedWrite> BatchSender<B> {
                         let result = recorded.decoded(&inner.kind, outcomes, None);
                         return Sent { outcome: SendOutcome::Committed(result), plan };
                     }
-                    Ok(None) => {}
+                    Ok(None) => attached.iter().for_each(|poll| poll.nothing_claimed()),
                     Err(unresolved) => return Sent { outcome: SendOutcome::Unknown(unresolved), plan },
                 },
             }
@@ -264,8 +269,8 @@ impl<B: BatchedWrite> BatchSender<B> {
             }
             let claimed = !attached.is_empty();
             drop(attached);
-            if claimed && !is_unknown && !error.is_transient() {
-                // The claim may have been refused, and not the writes.
+            if claimed && !is_unknown && (!error.is_transient() || error.is_lock_timeout()) {
+                // The claim may have been refused, or waited for a lock, and not the writes.
                 continue;
             }
             if !error.is_transient() {

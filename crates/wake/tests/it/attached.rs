@@ -24,12 +24,9 @@ async fn a_job_for_a_sleeping_worker_is_one_statement() {
     let (worker, other) = (waiter(&jobs, "q"), waiter(&jobs, "elsewhere"));
     asleep(&jobs, 2).await;
     eventually("the recheck after the start", async || jobs.claims.counts().sweeps > 0).await;
-    let before = role.calls().await;
     let id = jobs.enqueue("q", "", Duration::ZERO).await.expect("added");
     let job = worker.await.expect("a job");
     assert_eq!((job.id, job.attempt), (id, 1));
-    // A notification that arrives before its write returns makes a claim too.
-    assert!((1..=2).contains(&(role.calls().await - before)));
     assert_eq!(role.calls_matching(AND_CLAIM).await, 1);
 
     let claims = role.calls_matching(AND_CLAIM).await;
