@@ -436,7 +436,7 @@ CREATE OR REPLACE FUNCTION {schema}.claim_delivered(tasks uuid[], ordinals integ
  SET enable_mergejoin TO 'off'
  SET jit TO 'off';
 
-CREATE OR REPLACE FUNCTION {schema}.claim_steps(namespaces text[], names text[], left_out text[], known bigint[], bounds_us bigint[], claim bigint, wants integer[], workers text[], leases_ms bigint[])
+CREATE OR REPLACE FUNCTION {schema}.claim_steps(namespaces text[], names text[], left_out text[], known bigint[], bounds_us bigint[], claim bigint, wants integer[], workers text[], leases_ms bigint[], in_write boolean)
  RETURNS TABLE(next_due_ms double precision, queues bigint[], reached_us bigint[], stocked boolean[], waiter integer, lease_ms bigint, task_id uuid, ordinal integer, fence bigint, attempt integer, template_id integer, slot integer, part integer, namespace text, definition_name text, step_name text, callable text, initialization text, max_attempts integer, timeout_ms bigint, context text, correlation_id text, input text, checkpoint text, results text, guarded boolean)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
@@ -537,6 +537,10 @@ CREATE OR REPLACE FUNCTION {schema}.load_claimed_steps(tasks uuid[], ordinals in
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET jit TO 'off';
+
+CREATE OR REPLACE FUNCTION {schema}.lock_limits(limits integer[], in_write boolean)
+ RETURNS boolean
+ LANGUAGE plpgsql;
 
 CREATE OR REPLACE FUNCTION {schema}.note_ancestors(of_template integer)
  RETURNS void

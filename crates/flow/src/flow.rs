@@ -167,9 +167,11 @@ impl Flow {
         let change_watches = wake.consumer("change_watches", change_watches);
         let lease = options.providers.publish_lease;
         let providers = Arc::new(Providers::new(db, schema, &options.providers, deliveries_channel, &change_watches));
+        let claims = Claims::new(db.clone(), schema, channel.clone(), releases.clone(), meter.clone());
+        let claims = wake.consumer("steps", claims);
         let inner = Inner {
             publishes: wake.consumer("publish", Publishes::new(schema, channel.clone(), lease)),
-            deliveries: wake.consumer("deliveries", Deliveries::new(schema, providers.clone(), releases.clone())),
+            deliveries: wake.consumer("deliveries", Deliveries::new(schema, providers.clone(), releases)),
             providers,
             publish_lease: lease,
             environment: options.environment,
@@ -182,10 +184,9 @@ impl Flow {
             figures: reveille_wake::Snapshot::default(),
             submits: wake.writer(
                 "submit",
-                Submits::new(schema, task_events.clone(), channel.clone(), overdue_channel.clone()),
+                Submits::new(schema, task_events.clone(), channel.clone(), overdue_channel.clone(), claims.clone()),
                 writer_options.clone(),
             ),
-            claims: wake.consumer("steps", Claims::new(db.clone(), schema, channel.clone(), releases, meter.clone())),
             operations: wake.writer(
                 "operate",
                 Operations::new(
@@ -199,9 +200,17 @@ impl Flow {
             ),
             reports: wake.writer(
                 "complete",
-                Reports::new(schema, task_events.clone(), channel, watch_channel.clone(), leases_channel.clone()),
+                Reports::new(
+                    schema,
+                    task_events.clone(),
+                    channel,
+                    watch_channel.clone(),
+                    leases_channel.clone(),
+                    claims.clone(),
+                ),
                 writer_options.clone(),
             ),
+            claims,
             renewals: wake.writer("renew", Renewals::new(schema), writer_options.clone()),
             leases: wake.consumer("leases", leases),
             overdue: wake.consumer("overdue", overdue),

@@ -130,6 +130,7 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     Function { name: "first_due", sql: include_str!("../db/functions/first_due.sql") },
     Function { name: "claimable_ranges", sql: include_str!("../db/functions/claimable_ranges.sql") },
     Function { name: "divide_claim", sql: include_str!("../db/functions/divide_claim.sql") },
+    Function { name: "lock_limits", sql: include_str!("../db/functions/lock_limits.sql") },
     Function { name: "claim_steps", sql: include_str!("../db/functions/claim_steps.sql") },
     Function { name: "publish_steps", sql: include_str!("../db/functions/publish_steps.sql") },
     Function { name: "claim_delivered", sql: include_str!("../db/functions/claim_delivered.sql") },

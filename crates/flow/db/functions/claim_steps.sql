@@ -21,9 +21,11 @@
 -- Locks:   limits, in order; then steps, skip locked.
 -- Commit:  synchronous_commit = off. A crash of the database may forget the newest claims: their steps are due again at
 --          once, and reports under these claims are refused.
+-- Write:   `in_write`: the claim follows a write in its statement. It waits for no lock and commits as the write does.
+--          What the write has made due is due at now().
 create or replace function {schema}.claim_steps(
     namespaces text[], names text[], left_out text[], known bigint[], bounds_us bigint[], claim bigint,
-    wants integer[], workers text[], leases_ms bigint[]
+    wants integer[], workers text[], leases_ms bigint[], in_write boolean
 ) returns table (
     next_due_ms float8, queues bigint[], reached_us bigint[], stocked boolean[],
     waiter integer, lease_ms bigint, task_id uuid, ordinal integer, fence bigint, attempt integer, template_id integer,
@@ -45,7 +47,6 @@ declare
     got     integer;
     quotas  integer[];
     soonest timestamptz;
-    ignored text := set_config('synchronous_commit', 'off', true);
     -- Namespace queues are read; otherwise step queues.
     whole   boolean;
     namespace_ids integer[];
@@ -67,6 +68,9 @@ declare
     claimed_waiters integer[] := '{}';
 begin
     perform {schema}.age_plans();
+    if not in_write then
+        perform set_config('synchronous_commit', 'off', true);
+    end if;
     -- A new limit counts the steps in progress: before this transaction, or after it.
     lock table {schema}.step in row exclusive mode;
     namespace_ids := array(select n.id from {schema}.namespace n where n.name = any (namespaces) order by n.id);
@@ -105,9 +109,12 @@ begin
         ) q;
     end if;
     if array_remove(due_namespace_limits || due_name_limits, null) <> '{}' then
-        perform from {schema}.step_limit m
-        where m.id = any (due_namespace_limits || due_name_limits)
-        order by m.id for update;
+        if not {schema}.lock_limits(due_namespace_limits || due_name_limits, in_write) then
+            -- The next poll, at once, waits for them.
+            next_due_ms := 0.001;
+            return next;
+            return;
+        end if;
     end if;
 
     for level in

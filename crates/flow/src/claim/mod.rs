@@ -1,7 +1,9 @@
 //! Claiming steps for workers, with everything that their handlers need.
 
+mod begun;
 pub(crate) mod callable;
 pub(crate) mod full_scan;
+pub(crate) mod in_write;
 pub(crate) mod release;
 pub(crate) mod renew;
 pub(crate) mod response_size;
@@ -14,15 +16,16 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use reveille_pg::{Database, Schema, Sql};
-use reveille_wake::{Channel, Claim, PollRequest, PollResult, Scan, ScanBounds, Topic};
+use reveille_wake::{Channel, Claim, PollRequest, PollResult, ScanBounds, Topic};
 use serde_json::value::RawValue;
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 use tokio::time::Instant;
 
+use crate::claim::begun::{BegunClaim, Source};
 use crate::claim::full_scan::{FullScans, lately_found};
 use crate::claim::release::Releases;
-use crate::claim::response_size::ClaimResponse;
+use crate::claim::response_size::{ClaimResponse, FoundSteps};
 use crate::claim::token::Token;
 use crate::error::{Error, Result};
 use crate::events::Meter;
@@ -37,8 +40,6 @@ pub(crate) const NAMES_MAX: usize = 1_000;
 const TOPICS_MAX: usize = 10_000;
 /// Keys whose queues are remembered; beyond it all are forgotten, and make one full scan each.
 const SOURCES_MAX: usize = 1_000;
-/// How long after a step was found a claim defers its full scans: see [`ScanBounds::defer_full_scans`].
-const BUSY: Duration = Duration::from_millis(500);
 /// The longest lease, and the shortest.
 pub(crate) const LEASE_MAX: Duration = Duration::from_secs(86_400);
 pub(crate) const LEASE_MIN: Duration = Duration::from_millis(100);
@@ -234,15 +235,6 @@ pub(crate) struct Claims {
     sweep: Sql,
 }
 
-/// What is remembered of the claims of a key.
-#[derive(Clone, Default)]
-struct Source {
-    /// Step queues or namespace queues, sorted, and when a step was last found in each.
-    queues: Vec<(i64, Instant)>,
-    /// When a step was last found.
-    found_at: Option<Instant>,
-}
-
 impl Claims {
     pub(crate) fn new(
         db: Database,
@@ -280,45 +272,13 @@ impl Claim for Claims {
         poll: &PollRequest<Key, Args>,
     ) -> reveille_pg::Result<PollResult<ClaimedStep>> {
         self.releases.release_unanswered(conn).await?;
-        let waiters = &poll.waiters;
-        let Source { queues: remembered, found_at } = self.sources.lock().get(&poll.key).cloned().unwrap_or_default();
-        let queues: Vec<i64> = remembered.iter().map(|(queue, _)| *queue).collect();
-        let began = Instant::now();
-        let busy_until = found_at.map_or(began, |found_at| began.max(found_at + BUSY));
-        if busy_until > began {
-            self.full_scans.start(&queues, began);
-        }
-        let begin = |queue: &i64| (*queue, self.bounds.begin_busy(queue, busy_until, began));
-        let scans: HashMap<i64, Scan> = queues.iter().map(begin).collect();
+        let begun = self.begin(&poll.key, false);
         let (fence, sent) = self.releases.sent();
-        let query = sqlx::query(&self.claim)
-            .bind(&poll.key.namespaces)
-            .bind(&poll.key.steps)
-            .bind(&poll.key.left_out)
-            .bind(&queues)
-            .bind(queues.iter().map(|queue| scans[queue].bound_us).collect::<Vec<_>>())
-            .bind(fence)
-            .bind(waiters.iter().map(|waiter| waiter.want as i32).collect::<Vec<_>>())
-            .bind(waiters.iter().map(|waiter| waiter.args.worker.as_str()).collect::<Vec<_>>())
-            .bind(waiters.iter().map(|waiter| waiter.args.lease.as_millis() as i64).collect::<Vec<_>>());
-        let ClaimResponse { last, steps, oversized } =
-            ClaimResponse::read(query.fetch(&mut *conn), waiters.len(), began).await?;
-        let last = &last;
-        let next_due_ms: Option<f64> = last.try_get("next_due_ms")?;
-        if steps.is_empty() && next_due_ms.is_some_and(|ms| ms <= 0.0) {
-            self.meter.conflicts.add(1);
-        }
-        let found_at = if steps.is_empty() { found_at } else { Some(began) };
-        let next_scan = self
-            .end_scans(&poll.key, Source { queues: remembered, found_at }, &scans, began, last)?
-            .map(|after| after.as_secs_f64() * 1_000.0);
-        let mut polled = PollResult::next_due_ms(next_due_ms.into_iter().chain(next_scan).reduce(f64::min));
+        let rows = begun.bind(sqlx::query(&self.claim), poll, fence).fetch(&mut *conn);
+        let response = ClaimResponse::read(rows, poll.waiters.len(), begun.began).await?;
+        let (polled, oversized) = self.claimed(&poll.key, begun, response)?;
         if !oversized.is_empty() {
             self.releases.release(conn, &oversized).await?;
-        }
-        for (waiter, step) in steps {
-            let lease = step.lease;
-            polled.give(waiter, step, Some(lease));
         }
         sent.answered();
         Ok(polled)
@@ -355,32 +315,54 @@ impl Claim for Claims {
 }
 
 impl Claims {
-    /// Ends the scans of a poll and remembers the queues of its key. Returns after how long one of them must be scanned
-    /// again.
-    fn end_scans(
+    /// Begins a claim for a key: `in_write` in the statement of a write batch, see
+    /// [`WriteBatch::attach`](reveille_wake::WriteBatch::attach).
+    fn begin(&self, key: &Key, in_write: bool) -> BegunClaim {
+        let source = self.sources.lock().get(key).cloned().unwrap_or_default();
+        BegunClaim::new(source, &self.bounds, &self.full_scans, in_write)
+    }
+
+    /// The result of a claim, and the steps that do not fit into it.
+    fn claimed(
         &self,
         key: &Key,
-        before: Source,
-        scans: &HashMap<i64, Scan>,
-        began: Instant,
-        row: &PgRow,
-    ) -> reveille_pg::Result<Option<Duration>> {
+        mut begun: BegunClaim,
+        ClaimResponse { last, found }: ClaimResponse,
+    ) -> reveille_pg::Result<(PollResult<ClaimedStep>, Vec<ClaimedStep>)> {
+        let FoundSteps { fitting, oversized, .. } = found?;
+        let next_due_ms: Option<f64> = last.try_get("next_due_ms")?;
+        if fitting.is_empty() && next_due_ms.is_some_and(|ms| ms <= 0.0) {
+            self.meter.conflicts.add(1);
+        }
+        if !fitting.is_empty() {
+            begun.source.found_at = Some(begun.began);
+        }
+        let next_scan = self.end_scans(key, begun, &last)?.map(|after| after.as_secs_f64() * 1_000.0);
+        let mut polled = PollResult::next_due_ms(next_due_ms.into_iter().chain(next_scan).reduce(f64::min));
+        for (waiter, step) in fitting {
+            let lease = step.lease;
+            polled.give(waiter, step, Some(lease));
+        }
+        Ok((polled, oversized))
+    }
+
+    /// Ends the scans of a poll and remembers the queues of its key. Returns after how long one of them must be scanned
+    /// again.
+    fn end_scans(&self, key: &Key, begun: BegunClaim, row: &PgRow) -> reveille_pg::Result<Option<Duration>> {
         let queues: Vec<i64> = row.try_get::<Option<_>, _>("queues")?.unwrap_or_default();
         let reached: Vec<i64> = row.try_get("reached_us")?;
         let found: Vec<bool> = row.try_get("stocked")?;
         let now = Instant::now();
         let mut next_scan: Option<Duration> = None;
-        let mut remembered: HashMap<i64, Instant> = before.queues.into_iter().collect();
+        let mut remembered: HashMap<i64, Instant> = begun.source.queues.iter().copied().collect();
         for ((queue, reached), found) in queues.iter().zip(reached).zip(found) {
-            // A queue that was not remembered had a full scan.
-            let scan = scans.get(queue).copied().unwrap_or_else(|| self.bounds.begin_unbounded(began));
-            let after = self.bounds.end(queue, scan, Some(reached), None, now);
+            let after = self.bounds.end(queue, begun.scan(*queue, &self.bounds), Some(reached), None, now);
             next_scan = next_scan.into_iter().chain(after).min();
             if found {
                 remembered.insert(*queue, now);
             }
         }
-        let source = Source { queues: lately_found(remembered, now), found_at: before.found_at };
+        let source = Source { queues: lately_found(remembered, now), found_at: begun.source.found_at };
         let mut sources = self.sources.lock();
         if sources.len() >= SOURCES_MAX && !sources.contains_key(key) {
             sources.clear();

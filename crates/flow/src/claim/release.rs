@@ -38,8 +38,10 @@ impl Releases {
         if lost.names().is_empty() {
             return Ok(());
         }
-        let claims = sqlx::query_as(&self.unanswered_claims).bind(lost.names()).fetch_all(&mut *conn).await?;
-        self.send(conn, claims, self.channel.wake_up()).await?;
+        let claims: Vec<_> = sqlx::query_as(&self.unanswered_claims).bind(lost.names()).fetch_all(&mut *conn).await?;
+        if !claims.is_empty() {
+            self.send(conn, claims, self.channel.wake_up()).await?;
+        }
         lost.answered();
         Ok(())
     }

@@ -22,35 +22,56 @@ pub(crate) const RESPONSE_BYTES_MAX: usize = 16 << 20;
 pub(crate) struct ClaimResponse {
     /// The last row, which has no step but the state of the poll.
     pub(crate) last: PgRow,
+    /// The steps, or why one of them cannot be read.
+    pub(crate) found: reveille_pg::Result<FoundSteps>,
+}
+
+/// The steps of a claim.
+#[derive(Default)]
+pub(crate) struct FoundSteps {
     /// The steps that fit, with the index of their waiter.
-    pub(crate) steps: Vec<(usize, ClaimedStep)>,
+    pub(crate) fitting: Vec<(usize, ClaimedStep)>,
     /// The steps that do not fit, without their large fields.
     pub(crate) oversized: Vec<ClaimedStep>,
+    /// Bytes held for each waiter.
+    held: Vec<usize>,
 }
 
 impl ClaimResponse {
+    /// Reads all rows. An error is one of the statement.
     pub(crate) async fn read(
         mut rows: impl Stream<Item = sqlx::Result<PgRow>> + Unpin,
         waiters: usize,
         sent_at: Instant,
     ) -> reveille_pg::Result<ClaimResponse> {
-        let mut held = vec![0; waiters];
-        let (mut last, mut steps, mut oversized) = (None, Vec::new(), Vec::new());
+        let mut last = None;
+        let mut found = Ok(FoundSteps { held: vec![0; waiters], ..FoundSteps::default() });
         while let Some(row) = rows.next().await.transpose()? {
             let Some(row) = last.replace(row) else { continue };
-            let step = read(&row, sent_at)?;
-            let waiter = row.try_get::<i32, _>("waiter")? as usize;
-            let (bytes, first) = (step.bytes(), held[waiter] == 0);
-            if first || held[waiter] + bytes <= RESPONSE_BYTES_MAX {
-                held[waiter] += bytes;
-                steps.push((waiter, step));
-            } else {
-                // Later steps must not overtake it.
-                held[waiter] = RESPONSE_BYTES_MAX;
-                oversized.push(step.emptied());
+            if let Ok(steps) = &mut found
+                && let Err(error) = steps.add(&row, sent_at)
+            {
+                found = Err(error);
             }
         }
-        Ok(ClaimResponse { last: last.ok_or(sqlx::Error::RowNotFound)?, steps, oversized })
+        Ok(ClaimResponse { last: last.ok_or(sqlx::Error::RowNotFound)?, found })
+    }
+}
+
+impl FoundSteps {
+    fn add(&mut self, row: &PgRow, sent_at: Instant) -> reveille_pg::Result<()> {
+        let step = read(row, sent_at)?;
+        let waiter = row.try_get::<i32, _>("waiter")? as usize;
+        let (bytes, held) = (step.bytes(), &mut self.held[waiter]);
+        if *held == 0 || *held + bytes <= RESPONSE_BYTES_MAX {
+            *held += bytes;
+            self.fitting.push((waiter, step));
+        } else {
+            // Later steps must not overtake it.
+            *held = RESPONSE_BYTES_MAX;
+            self.oversized.push(step.emptied());
+        }
+        Ok(())
     }
 }
 

@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use futures_util::future::try_join_all;
 use reveille_pg::{Schema, Sql};
-use reveille_wake::{BatchResult, BatchedWrite, Channel, WakeUp, WriteBatch};
+use reveille_wake::{BatchResult, BatchedWrite, Channel, Consumer, WakeUp, WriteBatch};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use crate::claim::Claims;
+use crate::claim::in_write::{self, completion_readies};
 use crate::claim::token::{NotAToken, Token};
 use crate::error::{Error, Result};
 use crate::events::{Cause, TaskEvents, count_reported};
@@ -278,7 +280,9 @@ pub(crate) struct Reports {
     channel: Channel,
     watch: Channel,
     leases: Channel,
+    claims: Consumer<Claims>,
     report: Sql,
+    and_claim: Sql,
 }
 
 impl Reports {
@@ -288,8 +292,11 @@ impl Reports {
         channel: Channel,
         watch: Channel,
         leases: Channel,
+        claims: Consumer<Claims>,
     ) -> Reports {
-        Reports { task_events, channel, watch, leases, report: schema.sql(reveille_pg::statement!("complete_steps")) }
+        let report = schema.sql(reveille_pg::statement!("complete_steps"));
+        let and_claim = schema.sql(reveille_pg::statement!("complete_and_claim_steps"));
+        Reports { task_events, channel, watch, leases, claims, report, and_claim }
     }
 }
 
@@ -360,8 +367,12 @@ impl BatchedWrite for Reports {
         let inputs = writes.iter().any(|write| write.inputs.is_some());
         let inputs = inputs.then(|| flat(writes.iter().map(|write| write.inputs.as_deref().unwrap_or_default())));
         let ((chosen_lasts, chosen), (input_lasts, inputs)) = (chosen.unzip(), inputs.unzip());
+        let readies = |write: &&Write| {
+            write.kind != Kind::Complete || completion_readies(&write.cached.template, write.token.slot as usize)
+        };
+        let poll = writes.iter().any(readies).then(|| batch.attach(&self.claims)).flatten();
         let query = batch
-            .query(&self.report)
+            .query(if poll.is_some() { &self.and_claim } else { &self.report })
             .bind(writes.iter().map(|write| write.token.task).collect::<Vec<_>>())
             .bind(writes.iter().map(|write| write.token.ordinal).collect::<Vec<_>>())
             .bind(writes.iter().map(|write| write.token.fence).collect::<Vec<_>>())
@@ -374,7 +385,7 @@ impl BatchedWrite for Reports {
             .bind(chosen)
             .bind(input_lasts)
             .bind(inputs);
-        batch.result(self, &query.fetch_one(conn).await?)
+        in_write::send(self, conn, batch, query, poll).await
     }
 
     fn decode(&self, write: &Write, text: &str) -> Option<ReportOutcome> {

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use reveille_pg::{Schema, Sql};
-use reveille_wake::{BatchResult, BatchedWrite, Channel, WakeUp, WriteBatch};
+use reveille_wake::{BatchResult, BatchedWrite, Channel, Consumer, WakeUp, WriteBatch};
 use serde::Deserialize;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use crate::claim::{Claims, in_write};
 use crate::error::{Error, Result};
 use crate::events::{Cause, TaskEvents};
 use crate::flow::Flow;
@@ -180,12 +181,22 @@ pub(crate) struct Submits {
     task_events: Arc<TaskEvents>,
     channel: Channel,
     overdue: Channel,
+    claims: Consumer<Claims>,
     submit: Sql,
+    and_claim: Sql,
 }
 
 impl Submits {
-    pub(crate) fn new(schema: &Schema, task_events: Arc<TaskEvents>, channel: Channel, overdue: Channel) -> Submits {
-        Submits { task_events, channel, overdue, submit: schema.sql(reveille_pg::statement!("submit_tasks")) }
+    pub(crate) fn new(
+        schema: &Schema,
+        task_events: Arc<TaskEvents>,
+        channel: Channel,
+        overdue: Channel,
+        claims: Consumer<Claims>,
+    ) -> Submits {
+        let submit = schema.sql(reveille_pg::statement!("submit_tasks"));
+        let and_claim = schema.sql(reveille_pg::statement!("submit_and_claim_tasks"));
+        Submits { task_events, channel, overdue, claims, submit, and_claim }
     }
 }
 
@@ -226,8 +237,9 @@ impl BatchedWrite for Submits {
             |text: fn(&Submission) -> Option<&str>| writes.iter().map(|m| text(&m.submission)).collect::<Vec<_>>();
         let limit = |write: &&Write| write.cached.template.lifecycle.limit_ms();
         let (tag_lasts, tags) = flat(writes.iter().map(|write| &write.submission.tags));
+        let poll = batch.attach(&self.claims);
         let query = batch
-            .query(&self.submit)
+            .query(if poll.is_some() { &self.and_claim } else { &self.submit })
             .bind(writes.iter().map(|write| write.id).collect::<Vec<_>>())
             .bind(writes.iter().map(|write| write.cached.id).collect::<Vec<_>>())
             .bind(writes.iter().map(|write| write.submission.priority).collect::<Vec<_>>())
@@ -242,7 +254,7 @@ impl BatchedWrite for Submits {
             .bind(text(|submission| submission.idempotency_key.as_deref()))
             .bind(tag_lasts)
             .bind(tags);
-        batch.result(self, &query.fetch_one(conn).await?)
+        in_write::send(self, conn, batch, query, poll).await
     }
 
     fn decode(&self, _: &Write, text: &str) -> Option<SubmitOutcome> {

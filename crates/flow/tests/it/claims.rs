@@ -310,7 +310,7 @@ async fn each_claim_in_a_poll_has_its_own_names_and_lease() {
     let (names, leases) = (["first", "second"], [10_000_i64, 20_000]);
     let sql = flow.db.schema().sql(
         "select c.waiter, c.lease_ms, c.task_id, c.ordinal \
-         from {schema}.claim_steps(array[$1], '{a, b}', '{}', '{}', '{}', 1, array[2, 1], $2, $3) c where c.task_id is not null",
+         from {schema}.claim_steps(array[$1], '{a, b}', '{}', '{}', '{}', 1, array[2, 1], $2, $3, false) c where c.task_id is not null",
     );
     let claim = sqlx::query_as(&sql).bind(NAMESPACE).bind(names).bind(leases);
     let pool = flow.db.database().pool();

@@ -75,7 +75,7 @@ async fn an_operation_waits_for_a_claim_and_takes_the_step_away() {
     for cancels in [false, true] {
         let flow = Fixture::with("[{name: a}, {name: b, dependencies: [a]}]").await;
         let task = flow.task().await;
-        let claim = "select c.fence from {schema}.claim_steps(array['tests'], null, '{}', '{}', '{}', 7, array[1], array['quick'], array[60000]) c where $1::uuid is not null";
+        let claim = "select c.fence from {schema}.claim_steps(array['tests'], null, '{}', '{}', '{}', 7, array[1], array['quick'], array[60000], false) c where $1::uuid is not null";
         let holder = Holder::of(&flow, claim, task).await;
         if cancels {
             let cancelling = flow.flow.clone();

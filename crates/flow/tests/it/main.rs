@@ -1,6 +1,7 @@
 //! The engine against a real PostgreSQL.
 
 mod analytics;
+mod attached;
 mod batches;
 mod bulk;
 mod callables;
