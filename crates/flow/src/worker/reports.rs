@@ -12,6 +12,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesOrdered, FuturesUnordered};
 use futures_util::{FutureExt, StreamExt};
+use tokio::task::unconstrained;
 use tokio::time::{sleep, timeout};
 
 use crate::claim::token::Token;
@@ -96,11 +97,12 @@ impl Reports {
             Err(error) => return progress.answered.push((report, Err(error))),
         };
         let (token, bytes, flow) = (report.token, bytes(&report.result), self.flow.clone());
-        let mut submitting: BoxFuture<'static, Answered> = Box::pin(async move {
+        // Unconstrained: the runtime's budget of this task must not keep the first poll from adding the write to the
+        // batch, before any later report is submitted.
+        let mut submitting: BoxFuture<'static, Answered> = Box::pin(unconstrained(async move {
             let answer = flow.submitted(write).await;
             (report, answer)
-        });
-        // The first poll adds the write to the batch, before any later report is submitted.
+        }));
         match poll_fn(|context| Poll::Ready(submitting.as_mut().poll(context))).await {
             Poll::Ready(answered) => return progress.answered.push(answered),
             Poll::Pending => self.submitted.push(submitting),
