@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p reveille-bench -- wake` finds or starts a PostgreSQL of its own, with the durability of a
 //! fresh installation, and measures the wake engine; `durable` measures the provider for duroxide, `queue` the message
-//! queue, `flow` task graphs. Results go to stdout, one JSON object per line, targets last. Progress and a table go to
+//! queue, `flow` task graphs; `growth` measures how costs grow with what is stored. Results go to stdout, one JSON object per line, targets last. Progress and a table go to
 //! stderr.
 //!
 //! The machine is rarely idle, so a figure alone says little. Systems that are compared run alternately, for several
@@ -13,6 +13,7 @@ mod comparison;
 mod connection;
 mod durable;
 mod flow;
+mod growth;
 mod idle_transaction;
 mod meter;
 mod player;
@@ -60,6 +61,9 @@ const QUEUE_LIMITS: Limits = Limits { quick: Duration::from_secs(40 * 60), full:
 /// A quick run takes five minutes, a full one three quarters of an hour; more rounds take longer.
 const FLOW_LIMITS: Limits = Limits { quick: Duration::from_secs(30 * 60), full: Duration::from_secs(4 * 3_600) };
 
+/// A quick run takes four minutes, a full one half an hour; more rounds take longer.
+const GROWTH_LIMITS: Limits = Limits { quick: Duration::from_secs(30 * 60), full: Duration::from_secs(4 * 3_600) };
+
 /// All attacks take about three minutes, after the build of the server.
 const ATTACK_LIMITS: Limits = Limits { quick: Duration::from_secs(40 * 60), full: Duration::from_secs(40 * 60) };
 
@@ -81,6 +85,8 @@ enum Command {
     Queue(queue::QueueRun),
     /// Task graphs, in process and over HTTP: speed and cost, compared with their peers.
     Flow(flow::FlowRun),
+    /// How the cost of a unit grows with backlog, partitions, waiters and history.
+    Growth(growth::GrowthRun),
     /// Attacks on a running server: peak memory and the slowest health response of each. Fails if an attack succeeds.
     Attack(Run),
     /// The second process of workloads that need one.
@@ -149,6 +155,9 @@ fn main() -> ExitCode {
         }
         Command::Attack(run) => {
             measure(&runtime, &run, ATTACK_LIMITS, async |server, report| attack::run(server, &run, report).await)
+        }
+        Command::Growth(run) => {
+            measure(&runtime, &run.run, GROWTH_LIMITS, async |server, report| growth::run(server, &run, report).await)
         }
         Command::Durable(run) => measure_durable(&runtime, &run),
         Command::Queue(run) => measure_queue(&runtime, &run),

@@ -61,7 +61,7 @@ fn title(steps: usize) -> String {
     format!("{NAME} of {steps}")
 }
 
-fn figures(Played { outcome, cost, .. }: Played, steps: usize) -> Result<Line> {
+pub(super) fn figures(Played { outcome, cost, .. }: Played, steps: usize) -> Result<Line> {
     let Outcome::Chain(done) = outcome else { return Err("not the outcome of a chain".into()) };
     let mut line = vec![("ms_each", done.ms_per_step), ("total_ms", done.total_ms)];
     if let Some(cost) = cost.map(|cost| cost.per(steps as f64)) {

@@ -9,6 +9,7 @@ mod arena;
 mod chain;
 mod contender;
 mod fan_out;
+mod growth;
 mod idle;
 mod old_transaction;
 mod peers;
@@ -42,6 +43,11 @@ pub(crate) struct DurableRun {
     /// The number of rounds of every workload.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     rounds: Option<u16>,
+}
+
+/// Measures how costs grow with the size of what is stored.
+pub(crate) async fn grow(server: &Server, run: &Run, rounds: Option<usize>, report: &mut Report) -> Result<()> {
+    growth::run(&Arena { server, peers: None, quick: run.quick, rounds }, run, report).await
 }
 
 /// Runs every workload. `peers` is their program, if they take part.

@@ -11,6 +11,7 @@ mod claim;
 mod contender;
 mod fan_out;
 mod graphs;
+mod growth;
 mod http;
 mod library;
 mod mode;
@@ -51,6 +52,12 @@ pub(crate) struct FlowRun {
     /// Print the statements that each round has sent, per counted task, if the server counts statements.
     #[arg(long)]
     statements: bool,
+}
+
+/// Measures how costs grow with the size of what is stored.
+pub(crate) async fn grow(server: &Server, run: &Run, rounds: Option<usize>, report: &mut Report) -> Result<()> {
+    let programs = Programs { server: None, peers: None };
+    growth::run(&Arena { server, programs, quick: run.quick, rounds, statements: false }, run, report).await
 }
 
 /// Runs every workload.

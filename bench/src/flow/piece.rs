@@ -26,6 +26,13 @@ pub(crate) enum Piece {
         /// The number of tasks, of one step each.
         tasks: usize,
     },
+    /// Submits tasks to a backlog, then runs as many.
+    Backlog {
+        /// Tasks of one step that wait before the measurement.
+        backlog: usize,
+        /// The number of tasks that are submitted, and then run.
+        tasks: usize,
+    },
     /// Workers that wait without work.
     Park {
         /// The number of namespaces.

@@ -8,6 +8,7 @@ use tasks::{Progress, Workload, command};
 use tokio::io::{BufReader, stdin, stdout};
 
 use super::claim::Claims;
+use super::growth::Backlog;
 use super::http::Http;
 use super::library::{Library, open};
 use super::mode::Modes;
@@ -56,6 +57,7 @@ pub(crate) async fn play(arguments: RoundArguments) -> Result<()> {
         Piece::Claim { samples } => command(Claims::start(flow, samples).await?, orders, says).await,
         Piece::Hold { tasks, lease_ms } => command(Holds::start(flow, tasks, lease_ms).await?, orders, says).await,
         Piece::Rescue { tasks } => command(Rescues::start(flow, tasks).await?, orders, says).await,
+        Piece::Backlog { backlog, tasks } => command(Backlog::start(flow, backlog, tasks).await?, orders, says).await,
         Piece::Park { namespaces, seconds } => {
             command(Parked::in_process(flow, namespaces, seconds).await?, orders, says).await
         }

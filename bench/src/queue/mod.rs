@@ -8,6 +8,7 @@
 mod arena;
 mod contender;
 mod dwell;
+mod growth;
 mod http;
 mod idle;
 mod latency;
@@ -46,6 +47,12 @@ pub(crate) struct QueueRun {
     /// Measure only the library of Reveille, not the server.
     #[arg(long)]
     pub(crate) library: bool,
+}
+
+/// Measures how costs grow with the size of what is stored.
+pub(crate) async fn grow(server: &Server, run: &Run, rounds: Option<usize>, report: &mut Report) -> Result<()> {
+    let programs = Programs { server: None, peers: None };
+    growth::run(&Arena { server, programs, rabbit: None, quick: run.quick, rounds }, run, report).await
 }
 
 /// Runs every workload.

@@ -7,6 +7,7 @@
 //!
 //! A workload ([`Workload`]) and its result ([`Outcome`]) are exchanged as JSON.
 
+mod backlog;
 mod broker;
 mod crowd;
 mod dwell;
@@ -22,6 +23,7 @@ mod throughput;
 
 use serde::{Deserialize, Serialize};
 
+pub use backlog::{Backlog, BacklogOutcome};
 pub use broker::{Broker, Queue, Receiver, Sender};
 pub use crowd::{Crowd, CrowdOutcome};
 pub use dwell::{Dwell, DwellOutcome};
@@ -54,6 +56,8 @@ pub enum Workload {
     Crowd(Crowd),
     /// Single messages, while many receivers wait.
     Parked(Parked),
+    /// The cost of a message while a backlog waits.
+    Backlog(Backlog),
 }
 
 /// The result of a [`Workload`], under the same name.
@@ -72,6 +76,8 @@ pub enum Outcome {
     Crowd(CrowdOutcome),
     /// Of [`Workload::Parked`].
     Parked(ParkedOutcome),
+    /// Of [`Workload::Backlog`].
+    Backlog(BacklogOutcome),
 }
 
 #[cfg(test)]

@@ -6,23 +6,26 @@
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
 use crate::probe::Probe;
-use crate::{Broker, Outcome, Queue, Result, Sender, Workload, crowd, dwell, latency, saturation, throughput};
+use crate::{
+    Broker, Outcome, Queue, Receiver, Result, Sender, Workload, backlog, crowd, dwell, latency, saturation, throughput,
+};
 
 /// The line that a program prints when it is ready to play its round.
 pub const READY: &str = r#"{"ready":true}"#;
 
 /// A workload that is ready to be measured.
-enum Prepared<S> {
+enum Prepared<S, R> {
     Throughput(throughput::Prepared),
     Saturation(saturation::Prepared),
     Latency(latency::Prepared<S>),
     Dwell(dwell::Prepared),
     Crowd(crowd::Prepared<S>),
     Parked(Probe<S>),
+    Backlog(backlog::Prepared<S, R>),
 }
 
 impl Workload {
-    async fn prepare<B: Broker>(&self, broker: &B) -> Result<Prepared<B::Sender>> {
+    async fn prepare<B: Broker>(&self, broker: &B) -> Result<Prepared<B::Sender, B::Receiver>> {
         Ok(match self {
             Workload::Throughput(workload) => Prepared::Throughput(workload.prepare(broker).await?),
             Workload::Saturation(workload) => Prepared::Saturation(workload.prepare(broker).await?),
@@ -30,10 +33,11 @@ impl Workload {
             Workload::Dwell(workload) => Prepared::Dwell(workload.prepare(broker).await?),
             Workload::Crowd(workload) => Prepared::Crowd(workload.prepare(broker).await?),
             Workload::Parked(workload) => Prepared::Parked(workload.prepare(broker).await?),
+            Workload::Backlog(workload) => Prepared::Backlog(workload.prepare(broker).await?),
         })
     }
 
-    async fn measure<S: Sender>(&self, prepared: &mut Prepared<S>) -> Result<Outcome> {
+    async fn measure<S: Sender, R: Receiver>(&self, prepared: &mut Prepared<S, R>) -> Result<Outcome> {
         Ok(match (self, prepared) {
             (Workload::Throughput(_), Prepared::Throughput(ready)) => Outcome::Throughput(ready.measure().await?),
             (Workload::Saturation(workload), Prepared::Saturation(ready)) => {
@@ -43,6 +47,7 @@ impl Workload {
             (Workload::Dwell(workload), Prepared::Dwell(ready)) => Outcome::Dwell(workload.measure(ready).await?),
             (Workload::Crowd(workload), Prepared::Crowd(ready)) => Outcome::Crowd(workload.measure(ready).await?),
             (Workload::Parked(workload), Prepared::Parked(ready)) => Outcome::Parked(workload.measure(ready).await?),
+            (Workload::Backlog(workload), Prepared::Backlog(ready)) => Outcome::Backlog(workload.measure(ready).await?),
             _ => return Err("another workload was prepared".into()),
         })
     }
@@ -55,6 +60,7 @@ impl Workload {
             Workload::Latency(workload) => [&workload.probe].into_iter().chain(&workload.beside).collect(),
             Workload::Dwell(workload) => vec![&workload.queue],
             Workload::Parked(workload) => vec![&workload.queue],
+            Workload::Backlog(workload) => vec![&workload.queue],
             // Only Reveille is measured with crowds, and its queues are removed with their schema.
             Workload::Crowd(_) => Vec::new(),
         }

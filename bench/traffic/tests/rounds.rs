@@ -10,7 +10,7 @@ use tokio::io::BufReader;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 use traffic::{
-    Broker, Crowd, Dwell, Latency, Note, Outcome, Parked, Queue, READY, Receiver, Result, Saturation, Sender,
+    Backlog, Broker, Crowd, Dwell, Latency, Note, Outcome, Parked, Queue, READY, Receiver, Result, Saturation, Sender,
     Throughput, Workload,
 };
 
@@ -211,4 +211,19 @@ async fn one_of_many_has_each_message() {
     let outcomes = play(Workload::Parked(parked), &Memory::default(), 1).await;
     let [Outcome::Parked(done)] = outcomes.as_slice() else { panic!("{outcomes:?}") };
     assert_eq!(done.latencies.count, 30);
+}
+
+/// The backlog is the same after the measurement as before it, and the measured messages are counted.
+/// The queue in memory counts what was sent; a second measurement of the same round finds as much.
+#[tokio::test(start_paused = true)]
+async fn a_backlog_stays_while_messages_pass() {
+    let backlog = Backlog { queue: Queue::new("q", 10, 10), backlog: 2_000, messages: 500 };
+    let memory = Memory::default();
+    let outcomes = play(Workload::Backlog(backlog), &memory, 2).await;
+    for outcome in &outcomes {
+        let Outcome::Backlog(done) = outcome else { panic!("{outcomes:?}") };
+        assert_eq!(done.sent, 500);
+        assert!((500..540).contains(&done.received), "{done:?}");
+    }
+    assert_eq!(memory.sent.load(Ordering::Relaxed), 2_000 + 400 + 2 * 500);
 }
