@@ -1,4 +1,4 @@
-/* complete_steps, claim_steps */
+/* complete_and_claim_steps */
 -- Ends attempts as complete_steps.sql does, then claims steps as claim_steps.sql does; its arguments from $17. The
 -- claim depends on the result of the reports, so that it runs after them and sees what they have made ready.
 -- Rows: those of the claim. The last one, which has no step, has the outcomes.

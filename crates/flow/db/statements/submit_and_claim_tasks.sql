@@ -1,4 +1,4 @@
-/* submit_tasks, claim_steps */
+/* submit_and_claim_tasks */
 -- Creates tasks as submit_tasks.sql does, then claims steps as claim_steps.sql does; its arguments from $19. The claim
 -- depends on the result of the submissions, so that it runs after them and sees their steps.
 -- Rows: those of the claim. The last one, which has no step, has the outcomes.
