@@ -11,9 +11,9 @@ const LIMITS: &[(Kind, usize)] =
 
 /// Files that are longer, up to where, and why.
 const LONGER: &[Longer] = &[
-    Longer { path: "crates/wake/src/wait/group.rs", limit: 500, because: "one state machine, tested as a whole" },
+    Longer { path: "crates/wake/src/wait/group.rs", limit: 530, because: "one state machine, tested as a whole" },
     Longer { path: "crates/wake/src/wait/consumer.rs", limit: 500, because: "one registry under one lock" },
-    Longer { path: "crates/wake/src/notify/dispatcher.rs", limit: 600, because: "one dispatcher under one lock" },
+    Longer { path: "crates/wake/src/notify/dispatcher.rs", limit: 620, because: "one dispatcher under one lock" },
     Longer {
         path: "crates/durable/db/functions/ack_instances.sql",
         limit: 410,
@@ -21,7 +21,7 @@ const LONGER: &[Longer] = &[
     },
     Longer {
         path: "crates/durable/db/functions/claim_instances.sql",
-        limit: 280,
+        limit: 290,
         because: "one decision under one lock",
     },
     Longer { path: "crates/durable/db/functions/claim_work.sql", limit: 240, because: "one decision under one lock" },
@@ -38,6 +38,8 @@ const LONGER: &[Longer] = &[
         limit: 160,
         because: "tables with their columns",
     },
+    Longer { path: "crates/wake/src/wait/group_tests.rs", limit: 660, because: "one model of a group, with its steps" },
+    Longer { path: "crates/queue/src/produce/append.rs", limit: 440, because: "one push, from its hashes to its rows" },
     Longer { path: "crates/flow/src/claim/mod.rs", limit: 420, because: "one claim, from its request to its steps" },
     Longer { path: "crates/flow/src/complete/mod.rs", limit: 440, because: "one report, from its call to its outcome" },
     Longer { path: "docs/flow.md", limit: 420, because: "one page for the whole product" },
@@ -50,7 +52,7 @@ const LONGER: &[Longer] = &[
     Longer { path: "crates/flow/db/functions/complete_steps.sql", limit: 210, because: "one decision under one lock" },
     Longer { path: "crates/flow/db/functions/operate_step.sql", limit: 160, because: "one decision under one lock" },
     Longer { path: "crates/queue/db/functions/ack.sql", limit: 210, because: "one decision under one lock" },
-    Longer { path: "crates/queue/db/functions/claim.sql", limit: 270, because: "one decision under one lock" },
+    Longer { path: "crates/queue/db/functions/claim.sql", limit: 280, because: "one decision under one lock" },
     Longer { path: "crates/queue/db/functions/push.sql", limit: 190, because: "one decision under one lock" },
     Longer {
         path: "crates/queue/db/functions/lease_partitions.sql",

@@ -1,7 +1,7 @@
 -- Leases the activities that have been due longest to the waiters, which are given in order of waiting time.
--- Waiters: `lock_tokens`, `owners` and `session_ms` have one element per waiter. An activity without a session goes to any waiter. One
---        with a session goes to a waiter of the session's owner; if the session has no owner, to the first waiter that
---        accepts sessions (owner not null), which then owns it for its session_ms.
+-- Waiters: `lock_tokens`, `owners` and `session_ms` have one element per waiter. An activity without a session goes to
+--        any waiter. One with a session goes to a waiter of the session's owner; if the session has no owner, to the
+--        first waiter that accepts sessions (owner not null), which then owns it for its session_ms.
 -- tag_queues: the tag queues to claim from; null: all.
 -- Rows:  one per leased activity, `waiter` from zero. Then one row of nulls except next_due_ms: in how long the next
 --        activity is due; due_us: the current time, if nothing due is left.

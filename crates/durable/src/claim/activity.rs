@@ -19,8 +19,9 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::lease::{LeasedItem, Leases};
+use super::leased::poll_result;
 use super::session::Sessions;
-use super::turn::{answered_unless_lost, poll_result, within_reason};
+use super::unanswered::{answered_unless_lost, within_reason};
 use crate::text::{escape, unescape};
 use crate::token::ActivityToken;
 use crate::write::{millis, read_work_item, tag_queue};

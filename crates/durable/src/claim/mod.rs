@@ -4,8 +4,11 @@ mod activity;
 mod blocked;
 mod fetch;
 mod lease;
+mod leased;
+mod load;
 mod session;
 mod turn;
+mod unanswered;
 
 pub(crate) use activity::{ActivityClaim, ActivityKey};
 pub(crate) use blocked::Blocked;

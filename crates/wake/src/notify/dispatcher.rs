@@ -29,7 +29,7 @@ use crate::wait::reason::Reason;
 
 pub(crate) type GroupId = u64;
 
-/// Groups of one wake-up that are looked at for an attached poll.
+/// Groups of one wake-up that are considered for an attached poll.
 const ATTACHED_MAX: usize = 16;
 /// Concurrent polls of a process after the listener was reconnected, when every group polls.
 const RESYNC_POLLS: usize = 4;

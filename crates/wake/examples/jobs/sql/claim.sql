@@ -13,7 +13,8 @@ language plpgsql set search_path = reveille_own set plan_cache_mode = force_gene
 as $$
 #variable_conflict use_column
 begin
-    -- If the server crashes and loses a claim, the job is claimed once more, which is allowed. A write must not be lost.
+    -- If the server crashes and loses a claim, the job is claimed once more, which is allowed. A write must not be
+    -- lost.
     if not in_write then
         perform set_config('synchronous_commit', 'off', true);
     end if;
