@@ -1,6 +1,7 @@
 /* push_and_claim */
 -- Pushes as push.sql does, then claims as claim.sql does; its arguments from $17. The claim depends on the result of
--- the push, so that it runs after it and sees its messages. Rows: those of both, with nulls for the columns of the other.
+-- the push, so that it runs after it and sees its messages. Rows: those of both, with nulls for the columns of the
+-- other.
 with pushed as materialized (
     select *
     from {schema}.push(
