@@ -61,7 +61,7 @@ const QUEUE_LIMITS: Limits = Limits { quick: Duration::from_secs(40 * 60), full:
 /// A quick run takes five minutes, a full one three quarters of an hour; more rounds take longer.
 const FLOW_LIMITS: Limits = Limits { quick: Duration::from_secs(30 * 60), full: Duration::from_secs(4 * 3_600) };
 
-/// A quick run takes four minutes, a full one half an hour; more rounds take longer.
+/// A quick run takes a minute, a full one about ten; more rounds take longer.
 const GROWTH_LIMITS: Limits = Limits { quick: Duration::from_secs(30 * 60), full: Duration::from_secs(4 * 3_600) };
 
 /// All attacks take about three minutes, after the build of the server.

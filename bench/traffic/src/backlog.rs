@@ -79,8 +79,10 @@ impl Backlog {
         Ok(BacklogOutcome { sent, sending_seconds, received, receiving_seconds })
     }
 
-    /// Sends so many messages through all senders, to partitions in turn.
+    /// Sends so many messages through all senders: batches of the queue, each to one partition, in turn; larger ones, of
+    /// which there are few, to all partitions in turn.
     async fn send<S: Sender>(&self, senders: Vec<S>, messages: usize, batch: usize) -> Result<(Vec<S>, u64)> {
+        let scatters = batch > self.queue.batch;
         let (next, sent) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let (messages, batch, partitions) = (messages as u64, batch as u64, self.queue.partitions as u64);
         let mut tasks = JoinSet::new();
@@ -93,14 +95,12 @@ impl Backlog {
                     if size == 0 {
                         return Result::Ok(sender);
                     }
-                    let partition = (number % partitions) as usize;
-                    if batch > partitions {
-                        let notes: Vec<Note> = (0..size).map(|_| Note::now()).collect();
-                        sender.send(&queue, partition, &notes).await?;
-                    } else {
-                        // One message per partition, so that a backlog reaches all of them.
+                    if scatters {
                         let to = |offset| (queue.clone(), ((number * batch + offset) % partitions) as usize);
                         sender.scatter(&(0..size).map(to).collect::<Vec<_>>()).await?;
+                    } else {
+                        let notes: Vec<Note> = (0..size).map(|_| Note::now()).collect();
+                        sender.send(&queue, (number % partitions) as usize, &notes).await?;
                     }
                     sent.fetch_add(size, Ordering::Relaxed);
                 }
