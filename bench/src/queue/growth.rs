@@ -27,7 +27,7 @@ pub(super) async fn run(arena: &Arena<'_>, run: &Run, report: &mut Report) -> Re
     let with_backlog = |partitions, backlog| {
         Workload::Backlog(Backlog { queue: Queue::new(new_name(), partitions, BATCH), backlog, messages })
     };
-    let costs = ["push_us", "pop_us", "statements_each"];
+    let costs = ["push_us", "pop_us", "statements_each", "database_cpu_us"];
     if run.begins(BACKLOG) {
         let sizes = arena.choose(&[1_000, 10_000][..], &[1_000, 10_000, 100_000, 1_000_000]);
         let of = |size| with_backlog(OF_BACKLOG, size);
