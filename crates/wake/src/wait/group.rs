@@ -31,7 +31,7 @@ pub(crate) const KEEP: Duration = Duration::from_secs(60);
 /// Waiters served by one poll: arrays of this size are still cheap to plan and to send.
 const WAITERS_PER_POLL: usize = 1_000;
 /// Waiters served by one attached poll: its arguments make the statement of a write longer.
-const ATTACHED_WAITERS: usize = 256;
+const ATTACHED_WAITERS: usize = 64;
 /// Visibility keys remembered per group; beyond it new waiters poll for themselves.
 const VISIBILITY_KEYS_MAX: usize = 4_096;
 /// A next due time is relative to the time at which the poll read the database: halfway, but not later than this after
@@ -134,6 +134,8 @@ pub(crate) struct Dismissed<W> {
 
 pub(crate) struct Group<W> {
     waiters: BTreeMap<WaiterId, GroupWaiter<W>>,
+    /// How many of them have a visibility key.
+    with_keys: usize,
     current: Option<CurrentPoll>,
     known_empty: Option<KnownEmpty>,
     /// A reason to poll since which no poll has begun, and when it arose.
@@ -162,6 +164,7 @@ impl<W> Group<W> {
     pub(crate) fn new(now: Instant) -> Self {
         Group {
             waiters: BTreeMap::new(),
+            with_keys: 0,
             current: None,
             known_empty: None,
             pending: None,
@@ -195,6 +198,7 @@ impl<W> Group<W> {
             self.request_poll(Reason::Arrived, now);
         }
         let NewWaiter { request, want, visibility_key, waits } = new;
+        self.with_keys += usize::from(visibility_key.is_some());
         let waiter = GroupWaiter { request, want, since: now, visibility_key, waits, needs_poll: !asleep };
         self.waiters.insert(id, waiter);
     }
@@ -221,6 +225,7 @@ impl<W> Group<W> {
     /// Removes a waiter and returns its request, if it was still there.
     pub(crate) fn remove_waiter(&mut self, id: WaiterId, now: Instant) -> Option<W> {
         let waiter = self.waiters.remove(&id)?;
+        self.with_keys -= usize::from(waiter.visibility_key.is_some());
         if self.waiters.is_empty() {
             self.vacant_since = now;
         }
@@ -281,6 +286,11 @@ impl<W> Group<W> {
 
     /// Begins a poll: from here on every wake-up is remembered until after it. `None` if there is no reason to poll.
     pub(crate) fn begin_poll(&mut self, now: Instant, epoch: ListenerEpoch) -> Option<BegunPoll> {
+        self.begin_poll_for(WAITERS_PER_POLL, now, epoch)
+    }
+
+    /// The same for at most so many waiters.
+    fn begin_poll_for(&mut self, waiters_max: usize, now: Instant, epoch: ListenerEpoch) -> Option<BegunPoll> {
         if !self.wants_poll() {
             return None;
         }
@@ -295,7 +305,8 @@ impl<W> Group<W> {
             known.until = earliest([known.until, hint]);
         }
         self.retry = None;
-        let waiters = self.waiters_of_next_poll(adds || reason == Reason::More);
+        let continues = adds || matches!(reason, Reason::More | Reason::Attached);
+        let waiters = self.waiters_of_next_poll(continues, waiters_max);
         let mut visibility_keys = Vec::new();
         for id in &waiters {
             if let Some(waiter) = self.waiters.get_mut(id) {
@@ -310,18 +321,22 @@ impl<W> Group<W> {
 
     /// Begins a poll that a write batch makes in its own statement. `None` unless the group is asleep: otherwise its
     /// next poll is made anyway.
+    ///
+    /// It is made for the first waiters. Its result says what is due for the others as well, unless some of them can see
+    /// more.
     pub(crate) fn begin_attached_poll(&mut self, now: Instant, epoch: ListenerEpoch) -> Option<BegunPoll> {
-        if !self.is_asleep() || self.is_failing() || self.waiters.len() > ATTACHED_WAITERS {
+        let says_all = self.with_keys == 0 || self.waiters.len() <= ATTACHED_WAITERS;
+        if !self.is_asleep() || self.is_failing() || !says_all {
             return None;
         }
         self.request_poll(Reason::Attached, now);
-        self.begin_poll(now, epoch)
+        self.begin_poll_for(ATTACHED_WAITERS, now, epoch)
     }
 
     /// The waiters of the next poll: all, or, if they are too many, first those that need a poll, in order of waiting.
     /// `continues`: the others took part in an earlier poll whose result still holds.
-    fn waiters_of_next_poll(&mut self, continues: bool) -> Vec<WaiterId> {
-        if self.waiters.len() <= WAITERS_PER_POLL {
+    fn waiters_of_next_poll(&mut self, continues: bool, waiters_max: usize) -> Vec<WaiterId> {
+        if self.waiters.len() <= waiters_max {
             return self.waiters.keys().copied().collect();
         }
         if !continues {
@@ -329,7 +344,7 @@ impl<W> Group<W> {
         }
         let (needing, others): (Vec<_>, Vec<_>) = self.waiters.iter().partition(|(_, waiter)| waiter.needs_poll);
         let mut waiters: Vec<WaiterId> =
-            needing.into_iter().chain(others).map(|(id, _)| *id).take(WAITERS_PER_POLL).collect();
+            needing.into_iter().chain(others).map(|(id, _)| *id).take(waiters_max).collect();
         waiters.sort_unstable();
         waiters
     }
@@ -497,6 +512,7 @@ impl<W> Group<W> {
     /// Removes all waiters.
     pub(crate) fn drain(&mut self, now: Instant) -> Vec<W> {
         self.vacant_since = now;
+        self.with_keys = 0;
         std::mem::take(&mut self.waiters).into_values().map(|waiter| waiter.request).collect()
     }
 }

@@ -303,11 +303,33 @@ fn only_a_sleeping_group_is_attached() {
     assert_eq!(group.begin_poll(now, CONNECTED).map(|poll| poll.waiters), Some(vec![1]));
     assert_eq!(group.end_poll(empty(None), now, &RULES).len(), 1);
     assert!(group.begin_attached_poll(now, CONNECTED).is_none(), "nothing waits");
+}
 
-    for id in 2..=ATTACHED_WAITERS as u64 + 2 {
-        waiting(&mut group, id, now);
-    }
-    assert!(group.is_asleep() && group.begin_attached_poll(now, CONNECTED).is_none(), "too many waiters");
+/// A write batch claims for the first of many waiters. If it leaves nothing due, the others go on sleeping; if it leaves
+/// more, they poll. Waiters that see different items are not so many that one poll could leave some of them out.
+#[test]
+fn an_attached_poll_is_for_the_first_waiters() {
+    let (mut group, now) = asleep(None);
+    let count = ATTACHED_WAITERS as u64 + 10;
+    (2..=count).for_each(|id| waiting(&mut group, id, now));
+    let attached = group.begin_attached_poll(now, CONNECTED).expect("it sleeps");
+    assert_eq!(attached.waiters, Vec::from_iter(1..=ATTACHED_WAITERS as u64));
+    group.remove_waiter(1, now);
+    group.end_poll(served(None, Some(ms(100))), now, &RULES);
+    assert!(group.is_asleep());
+    assert_eq!(group.wake_at(&RULES), Some(now + ms(100)), "the lease of the one item");
+
+    group.begin_attached_poll(now, CONNECTED).expect("it sleeps");
+    group.end_poll(served(Some(Duration::ZERO), None), now, &RULES);
+    assert_eq!(group.begin_poll(now, CONNECTED).map(|poll| poll.waiters.len() as u64), Some(count - 1));
+    group.end_poll(empty(None), now, &RULES);
+
+    waiting_with_key(&mut group, count + 1, "owner", now);
+    group.begin_poll(now, CONNECTED).expect("it sees other items");
+    group.end_poll(empty(None), now, &RULES);
+    assert!(group.is_asleep() && group.begin_attached_poll(now, CONNECTED).is_none());
+    group.remove_waiter(count + 1, now);
+    assert!(group.begin_attached_poll(now, CONNECTED).is_some());
 }
 
 /// The grace period fires a timer early, once; then its own time counts.
