@@ -2,9 +2,9 @@
 //!
 //! A worker slot that waits for the commit of its ack is idle for as long as the disk takes to flush. So the ack of a
 //! turn or an activity returns as soon as its write is in the next batch, and the slot fetches the next item. That is
-//! sound because no caller can see a difference: until the commit the result is visible to no reader, and the lease keeps every other
-//! worker away. If the process dies before the commit, the work is repeated when the lease expires, as it is if the
-//! process dies just before the ack.
+//! sound because no caller can see a difference: until the commit the result is visible to no reader, and the lease keeps
+//! every other worker away. If the process dies before the commit, the work is repeated when the lease expires, as it is
+//! if the process dies just before the ack.
 //!
 //! The dangers, and what removes them:
 //!

@@ -359,7 +359,7 @@ impl<B: BatchedWrite> BatchSender<B> {
         let result = {
             let mut attempt = pin!(attempt);
             let (mut overdue, mut detach) = (pin!(sleep(OVERDUE)), pin!(sleep(ATTACHED_FOR)));
-            let mut may_claim = how.claims_for.is_some();
+            let mut is_attached = how.claims_for.is_some();
             loop {
                 tokio::select! {
                     biased;
@@ -368,8 +368,8 @@ impl<B: BatchedWrite> BatchSender<B> {
                         inner.dispatcher.notify_early(&plan);
                         overdue.as_mut().reset(Instant::now() + OVERDUE);
                     }
-                    () = &mut detach, if may_claim => {
-                        may_claim = false;
+                    () = &mut detach, if is_attached => {
+                        is_attached = false;
                         batch.detach();
                     }
                 }
