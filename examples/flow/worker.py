@@ -96,8 +96,8 @@ class Worker:
         with ThreadPoolExecutor(AT_ONCE) as pool:
             while not self.stopping.is_set():
                 free.acquire()
-                wish = {"worker": "worker.py", "namespaces": [self.namespace], "max_steps": 1, "lease_ms": LEASE_MS, "wait_ms": WAIT_MS}
-                claimed = self.post("claim", wish)
+                request = {"worker": "worker.py", "namespaces": [self.namespace], "max_steps": 1, "lease_ms": LEASE_MS, "wait_ms": WAIT_MS}
+                claimed = self.post("claim", request)
                 if not claimed:
                     free.release()
                     continue

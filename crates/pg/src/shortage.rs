@@ -165,7 +165,7 @@ impl Error {
     /// What the server is short of. `None`: it failed for another reason.
     pub fn shortage(&self) -> Option<Shortage> {
         match self {
-            // Kept by itself: who hears of the same failure later has no SQLSTATE.
+            // Stored, because callers that get the same failure later have no SQLSTATE.
             Error::Unreachable { shortage, .. } => *shortage,
             error => error.sqlstate().and_then(Shortage::of),
         }
