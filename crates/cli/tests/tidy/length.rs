@@ -11,7 +11,7 @@ const LIMITS: &[(Kind, usize)] =
 
 /// Files that are longer, up to where, and why.
 const LONGER: &[Longer] = &[
-    Longer { path: "crates/wake/src/wait/group.rs", limit: 530, because: "one state machine, tested as a whole" },
+    Longer { path: "crates/wake/src/wait/group.rs", limit: 550, because: "one state machine, tested as a whole" },
     Longer { path: "crates/wake/src/wait/consumer.rs", limit: 500, because: "one registry under one lock" },
     Longer { path: "crates/wake/src/notify/dispatcher.rs", limit: 620, because: "one dispatcher under one lock" },
     Longer {
