@@ -116,7 +116,8 @@ async fn a_slot_is_free_while_its_report_is_committed() {
 }
 
 /// Slots that become free together are filled by one claim, with pipelined reports and without.
-/// The handlers of eight slots end together, three times: each time one claim finds eight steps.
+/// The handlers of eight slots end together, three times: three claims find all steps, some more if a busy machine ends
+/// the handlers in parts. A claim for every slot would be seventeen.
 #[tokio::test]
 async fn slots_that_are_free_together_are_filled_by_one_claim() {
     const SLOTS: usize = 8;
@@ -141,7 +142,7 @@ async fn slots_that_are_free_together_are_filled_by_one_claim() {
         }
         stopped(worker).await;
         let claims = flow.claims();
-        assert!(claims.polls - claims.empty_polls <= 3, "{pipelined}: {claims:?}");
+        assert!(claims.polls - claims.empty_polls < 3 * SLOTS as u64 / 2, "{pipelined}: {claims:?}");
     }
 }
 
