@@ -156,7 +156,7 @@ async fn reports_beyond_the_bound_hold_their_slots() {
         tasks.push(flow.task().await);
     }
     let lock = Holder::of(&flow, ALL_TASKS, tasks[0]).await;
-    let (lease, (worker, mut begun)) = (Duration::from_secs(3), of_one_slot(&flow, &json!(1)));
+    let (lease, (worker, mut begun)) = (Duration::from_secs(9), of_one_slot(&flow, &json!(1)));
     let worker = worker.lease(lease).start().expect("a worker");
     for task in &tasks[..PIPELINED as usize + 1] {
         assert_eq!(begun.next().await, *task);
