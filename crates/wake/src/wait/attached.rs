@@ -186,8 +186,12 @@ impl<C: Claim> BatchClaim for AttachedResult<C> {
         match loading.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(result) => poll.deliver(result),
             Poll::Pending => {
-                let runtime = poll.0.inner.runtime.clone();
-                runtime.spawn(async move { poll.deliver(loading.await) });
+                let inner = poll.0.inner.clone();
+                // As long as any poll may take: the waiters of the group wait for it.
+                inner.runtime.clone().spawn(async move {
+                    let result = inner.within_timeout(loading).await;
+                    poll.deliver(result);
+                });
             }
         }
     }
