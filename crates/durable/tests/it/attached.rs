@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use duroxide::providers::{Provider, TagFilter};
 use reveille_durable::{LongPollConfig, Options, PostgresProvider};
-use reveille_pg::testing::{Proxy, TestDb};
+use reveille_pg::testing::{CountingRole, Proxy, TestDb};
 use tokio::task::JoinHandle;
 
 use crate::calls::{Done, ack, activity, begin, completion, fetch, fetch_work, identity, raised, send, start};
@@ -54,16 +54,22 @@ async fn asleep(provider: &PostgresProvider, consumer: &str) {
     eventually("the slot sleeps", async || sleeps()).await;
 }
 
-/// The start of an instance and a scheduled activity are claimed by the statements that commit them.
-/// The server counts the statements of this test's role. Repeated, because a slot may poll just when the commit is sent.
-#[tokio::test(flavor = "multi_thread")]
-async fn commits_claim_what_they_cause() {
+/// A connected provider whose statements are counted.
+async fn counted() -> Option<(TestDb, CountingRole, PostgresProvider)> {
     let db = TestDb::new().await;
-    let Some(role) = db.counting_role().await else { return };
+    let role = db.counting_role().await?;
     drop(crate::fixture::provider(&db, LongPollConfig::default()).await);
     let options = Options::default().schema(db.schema().name()).long_poll(long_poll());
     let provider = PostgresProvider::with_database(role.database().clone(), options).await.expect("a provider");
     eventually("it is connected", async || provider.health().is_connected()).await;
+    Some((db, role, provider))
+}
+
+/// The start of an instance and a scheduled activity are claimed by the statements that commit them.
+/// The server counts the statements of this test's role. Repeated, because a slot may poll just when the commit is sent.
+#[tokio::test(flavor = "multi_thread")]
+async fn commits_claim_what_they_cause() {
+    let Some((_db, role, provider)) = counted().await else { return };
     let claims = async || role.calls_matching(COMMIT_AND_CLAIM).await;
 
     let mut round = 0;
@@ -98,12 +104,7 @@ async fn commits_claim_what_they_cause() {
 /// the events of the turn that it acks. Nothing is loaded.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_turn_claimed_by_the_ack_of_the_last_needs_no_load() {
-    let db = TestDb::new().await;
-    let Some(role) = db.counting_role().await else { return };
-    drop(crate::fixture::provider(&db, LongPollConfig::default()).await);
-    let options = Options::default().schema(db.schema().name()).long_poll(long_poll());
-    let provider = PostgresProvider::with_database(role.database().clone(), options).await.expect("a provider");
-    eventually("it is connected", async || provider.health().is_connected()).await;
+    let Some((_db, role, provider)) = counted().await else { return };
     begin(&provider, "i", LEASE).await;
     send(&provider, raised("i", "first")).await;
     let (_, mut token, _) = fetch(&provider, LEASE).await;

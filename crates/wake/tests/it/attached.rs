@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use reveille_pg::testing::TestDb;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::fixture::{
     LEASE, OtherProcess, OtherProgram, connected, eventually, options, start_as, start_connected, take, waiter, waiting,
 };
-use crate::jobs::Jobs;
+use crate::jobs::{Job, Jobs};
 
 /// A text of the statement that claims in a write, and of no other.
 const AND_CLAIM: &str = "cross join lateral";
@@ -54,21 +55,37 @@ async fn a_write_claims_older_work_first() {
     assert_eq!(take(&jobs, "q").await.id, newer);
 }
 
+/// A write that claims for a sleeping worker, and waits for a lock of another program.
+struct Held {
+    db: TestDb,
+    jobs: Jobs,
+    worker: JoinHandle<Job>,
+    holder: OtherProgram,
+    adding: JoinHandle<i64>,
+}
+
+impl Held {
+    async fn new() -> Held {
+        let db = TestDb::new().await;
+        let jobs = start_connected(db.database(), db.schema(), options()).await;
+        let worker = waiter(&jobs, "q");
+        asleep(&jobs, 1).await;
+        let mut holder = OtherProgram::of(&db).await;
+        holder.run("begin; lock table {schema}.write_batch in share mode").await;
+        let adding = tokio::spawn({
+            let jobs = jobs.clone();
+            async move { jobs.enqueue("q", "", Duration::ZERO).await.expect("added") }
+        });
+        until_waiting_for_lock(&db).await;
+        Held { db, jobs, worker, holder, adding }
+    }
+}
+
 /// Work that a write's statement claims for a worker that went away is due again at once, and its attempt is not
 /// counted. The statement waits for a lock of another transaction while the worker leaves.
 #[tokio::test(flavor = "multi_thread")]
 async fn work_claimed_for_a_worker_that_left_is_given_back() {
-    let db = TestDb::new().await;
-    let jobs = start_connected(db.database(), db.schema(), options()).await;
-    let worker = waiter(&jobs, "q");
-    asleep(&jobs, 1).await;
-    let mut holder = OtherProgram::of(&db).await;
-    holder.run("begin; lock table {schema}.write_batch in share mode").await;
-    let adding = tokio::spawn({
-        let jobs = jobs.clone();
-        async move { jobs.enqueue("q", "", Duration::ZERO).await.expect("added") }
-    });
-    until_waiting_for_lock(&db).await;
+    let Held { db: _db, jobs, worker, mut holder, adding } = Held::new().await;
     worker.abort();
     eventually("the worker has left", async || jobs.claims.health().waiters == 0).await;
     holder.run("commit").await;
@@ -80,17 +97,7 @@ async fn work_claimed_for_a_worker_that_left_is_given_back() {
 /// A write that waits for a lock does not keep its workers from other work, and its own work is not lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slow_write_does_not_hold_its_workers() {
-    let db = TestDb::new().await;
-    let jobs = start_connected(db.database(), db.schema(), options()).await;
-    let worker = waiter(&jobs, "q");
-    asleep(&jobs, 1).await;
-    let mut holder = OtherProgram::of(&db).await;
-    holder.run("begin; lock table {schema}.write_batch in share mode").await;
-    let adding = tokio::spawn({
-        let jobs = jobs.clone();
-        async move { jobs.enqueue("q", "", Duration::ZERO).await.expect("added") }
-    });
-    until_waiting_for_lock(&db).await;
+    let Held { db, jobs, worker, mut holder, adding } = Held::new().await;
     let other = OtherProgram::of(&db).await.insert("q").await;
     assert_eq!(worker.await.expect("a job").id, other, "while the write still waits");
     assert!(!adding.is_finished());
