@@ -26,7 +26,8 @@
 //! The modules:
 //!
 //! - `wait`: `poll.rs` is the loop that polls, `group.rs` decides when, `schedule.rs` has what happens by the clock;
-//! - `notify`: `dispatcher.rs` delivers wake-ups, `listener.rs` receives notifications, `notifier.rs` sends them;
+//! - `notify`: `dispatcher.rs` delivers wake-ups, `listener.rs` and `received.rs` receive notifications, `notifier.rs`
+//!   sends them;
 //! - `write`: `writer.rs` collects writes into batches, `sender.rs` sends a batch until its outcome is known.
 
 mod error;

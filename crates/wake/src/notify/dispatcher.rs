@@ -5,9 +5,8 @@
 //! listener, the notifier, and the record of this process's own notifications.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, LazyLock, Weak};
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use reveille_pg::{Database, Schema};
@@ -16,10 +15,11 @@ use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::Instant;
 
 use crate::metrics;
-use crate::notify::channel::{Channel, Payload, Received, Topic, WakeUp, merge, parse, payloads_of};
-use crate::notify::held::{HeldNotifications, Notification};
+use crate::notify::channel::{Channel, Payload, Topic, WakeUp, merge, payloads_of};
+use crate::notify::held::HeldNotifications;
 use crate::notify::own::OwnNotifications;
 use crate::notify::rate::{NotifyRate, TRAILING};
+use crate::notify::received::Clock;
 use crate::notify::{listener, notifier};
 use crate::options::Options;
 use crate::wait::consumer::ConsumerHealth;
@@ -67,19 +67,12 @@ pub enum ListenerState {
     },
 }
 
-/// A reading of the database's clock.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Clock {
-    pub(crate) here: Instant,
-    pub(crate) there_ms: i64,
-}
-
 pub(crate) struct Dispatcher {
     pub(crate) db: Database,
     pub(crate) schema: Schema,
     pub(crate) options: Arc<Options>,
     pub(crate) runtime: Handle,
-    state: Mutex<State>,
+    pub(super) state: Mutex<State>,
     /// A channel was added: the listener must listen to it.
     channels_changed: Arc<Notify>,
     notifier: Arc<notifier::Pending>,
@@ -95,31 +88,31 @@ pub(crate) struct Dispatcher {
     pub(crate) remote_activity: AtomicU64,
 }
 
-struct State {
-    channels: HashMap<Arc<str>, ChannelState>,
-    targets: Vec<Weak<dyn WakeTarget>>,
-    own: OwnNotifications,
-    held: HeldNotifications,
+pub(super) struct State {
+    pub(super) channels: HashMap<Arc<str>, ChannelState>,
+    pub(super) targets: Vec<Weak<dyn WakeTarget>>,
+    pub(super) own: OwnNotifications,
+    pub(super) held: HeldNotifications,
     /// The current epoch of the listener; `None` while it is disconnected or has not caught up with new channels.
-    epoch: ListenerEpoch,
-    last_epoch: u64,
-    listener: ListenerState,
-    listener_started: bool,
-    clock: Option<Clock>,
+    pub(super) epoch: ListenerEpoch,
+    pub(super) last_epoch: u64,
+    pub(super) listener: ListenerState,
+    pub(super) listener_started: bool,
+    pub(super) clock: Option<Clock>,
     /// A due time was received since the clock was last read.
-    clock_used: bool,
+    pub(super) clock_used: bool,
 }
 
-struct ChannelState {
-    payload: Payload,
-    topics: HashMap<Arc<str>, HashMap<Subscriber, Weak<dyn WakeTarget>>>,
+pub(super) struct ChannelState {
+    pub(super) payload: Payload,
+    pub(super) topics: HashMap<Arc<str>, HashMap<Subscriber, Weak<dyn WakeTarget>>>,
     /// The consumers that have subscribed to a topic of this channel.
-    targets: HashMap<usize, Weak<dyn WakeTarget>>,
-    rate: NotifyRate,
+    pub(super) targets: HashMap<usize, Weak<dyn WakeTarget>>,
+    pub(super) rate: NotifyRate,
     /// Writes under way that notify it in their transactions.
-    writes: usize,
+    pub(super) writes: usize,
     /// When another process last notified it.
-    notified_at: Option<Instant>,
+    pub(super) notified_at: Option<Instant>,
 }
 
 /// A group of a consumer: the consumer's address, and the group.
@@ -429,7 +422,7 @@ impl Dispatcher {
     }
 
     /// The groups that wait for these keys of a channel, or for any.
-    fn groups(&self, channel: &str, keys: Option<&[&str]>) -> Vec<(Arc<dyn WakeTarget>, GroupId)> {
+    pub(super) fn groups(&self, channel: &str, keys: Option<&[&str]>) -> Vec<(Arc<dyn WakeTarget>, GroupId)> {
         let state = self.state.lock();
         let Some(channel) = state.channels.get(channel) else { return Vec::new() };
         let subscribers: HashMap<&Subscriber, &Weak<dyn WakeTarget>> = match keys {
@@ -456,135 +449,6 @@ impl Dispatcher {
         }
         groups
     }
-
-    // Notifications of other processes
-    // ----------------------------------------------------------------------------------
-
-    /// The listener has received a notification.
-    pub(crate) fn notification_received(self: &Arc<Self>, channel: &str, payload: &str, backend: u32) {
-        let mut notification = Notification { channel: channel.into(), payload: payload.to_owned(), backend };
-        {
-            let state = &mut *self.state.lock();
-            let Some(known) = state.channels.get(channel) else { return };
-            if state.own.received(Instant::now(), backend, channel) {
-                ::metrics::counter!(metrics::NOTIFICATIONS_RECEIVED, "channel" => channel.to_owned(), "from" => "self")
-                    .increment(1);
-                return;
-            }
-            if known.writes > 0 {
-                match self.hold(&mut state.held, notification) {
-                    Some(too_many) => notification = too_many,
-                    None => return,
-                }
-            }
-        }
-        self.notified_by_other(&notification);
-    }
-
-    pub(super) fn held<T>(&self, act: impl FnOnce(&mut HeldNotifications) -> T) -> T {
-        act(&mut self.state.lock().held)
-    }
-
-    /// Another process has notified.
-    pub(super) fn notified_by_other(&self, Notification { channel, payload, .. }: &Notification) {
-        let now = Instant::now();
-        let (kind, clock) = {
-            let mut state = self.state.lock();
-            let Some(kind) = state.channels.get(channel).map(|channel| channel.payload) else { return };
-            state.clock_used |= kind == Payload::Due;
-            (kind, state.clock)
-        };
-        ::metrics::counter!(metrics::NOTIFICATIONS_RECEIVED, "channel" => channel.to_string(), "from" => "other")
-            .increment(1);
-        self.remote_activity.fetch_add(1, Ordering::Relaxed);
-        self.recheck_later(channel, now);
-        match parse(kind, payload) {
-            Received::All => self.wake_notified(channel, None),
-            Received::Keys(keys) => self.wake_notified(channel, Some(&keys)),
-            Received::AllAt(due_ms) => match clock.and_then(|clock| clock.when(due_ms)).filter(|at| *at > now) {
-                None => self.wake_notified(channel, None),
-                Some(at) => {
-                    for (target, group) in self.groups(channel, None) {
-                        target.due_at(group, at);
-                    }
-                }
-            },
-        }
-    }
-
-    /// A busy sender notifies after its commits. If it dies between the two, the notification it sent before, on the
-    /// same channel but perhaps for another topic, makes all groups of the channel recheck.
-    fn recheck_later(&self, channel: &str, now: Instant) {
-        let targets: Vec<Weak<dyn WakeTarget>> = {
-            let mut state = self.state.lock();
-            let Some(channel) = state.channels.get_mut(channel) else { return };
-            channel.notified_at = Some(now);
-            channel.targets.values().cloned().collect()
-        };
-        for target in targets.iter().filter_map(Weak::upgrade) {
-            target.needs_recheck();
-        }
-    }
-
-    fn wake_notified(&self, channel: &str, keys: Option<&[&str]>) {
-        for (target, group) in self.groups(channel, keys) {
-            target.wake_up(group, Reason::Notified);
-        }
-    }
-
-    /// The listener listens to all channels on a new connection, or to new channels on its current one: all groups
-    /// poll.
-    pub(crate) fn connected(&self, clock: Option<Clock>) {
-        self.remote_activity.fetch_add(1, Ordering::Relaxed);
-        let (targets, epoch) = {
-            let mut state = self.state.lock();
-            state.last_epoch += 1;
-            state.epoch = Some(state.last_epoch);
-            state.listener = ListenerState::Connected;
-            let now = Instant::now();
-            state.own.clear(now);
-            state.held.clear();
-            for channel in state.channels.values_mut() {
-                // Notifications that were lost meanwhile count as received now.
-                channel.notified_at = Some(now);
-            }
-            if clock.is_some() {
-                state.clock = clock;
-                state.clock_used = false;
-            }
-            (state.targets.clone(), state.epoch)
-        };
-        ::metrics::gauge!(metrics::LISTENER_UP, "schema" => self.schema.name().to_owned()).set(1.0);
-        for target in targets.iter().filter_map(Weak::upgrade) {
-            target.listener_changed(epoch, Event::ListenerConnected);
-        }
-    }
-
-    /// The listener was disconnected, or could not connect.
-    pub(crate) fn disconnected(&self, event: Event, reason: String) {
-        let targets = {
-            let mut state = self.state.lock();
-            state.epoch = None;
-            state.listener = ListenerState::Lost { reason };
-            state.targets.clone()
-        };
-        ::metrics::gauge!(metrics::LISTENER_UP, "schema" => self.schema.name().to_owned()).set(0.0);
-        ::metrics::counter!(metrics::LISTENER_LOSSES, "schema" => self.schema.name().to_owned()).increment(1);
-        for target in targets.iter().filter_map(Weak::upgrade) {
-            target.listener_changed(None, event);
-        }
-    }
-
-    /// Whether a due time was received since the database's clock was last read.
-    pub(crate) fn needs_clock(&self) -> bool {
-        self.state.lock().clock_used
-    }
-
-    pub(crate) fn set_clock(&self, clock: Clock) {
-        let mut state = self.state.lock();
-        state.clock = Some(clock);
-        state.clock_used = false;
-    }
 }
 
 impl ChannelState {
@@ -602,12 +466,4 @@ pub(crate) fn payloads(wake_ups: &[WakeUp]) -> Vec<(Arc<str>, String)> {
     }
     let by_channel = by_channel.into_iter().map(|(name, wake_ups)| (Arc::<str>::from(name), payloads_of(&wake_ups)));
     by_channel.flat_map(|(name, payloads)| payloads.into_iter().map(move |payload| (name.clone(), payload))).collect()
-}
-
-impl Clock {
-    /// When the database's clock reads `ms`; `None` if that is in the past.
-    fn when(&self, ms: i64) -> Option<Instant> {
-        let from_now = u64::try_from(ms.checked_sub(self.there_ms)?).ok()?;
-        self.here.checked_add(Duration::from_millis(from_now))
-    }
 }

@@ -9,12 +9,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::sleep;
-
-use crate::notify::dispatcher::Dispatcher;
-
 /// How long a notification waits for the answer of the write that may have sent it: usually a fraction of that.
-const HELD_FOR: Duration = Duration::from_millis(2);
+pub(super) const HELD_FOR: Duration = Duration::from_millis(2);
 /// The payload, on a channel of due times, of a write whose work is due at once.
 const DUE_NOW: &str = "+0";
 /// Notifications held at once; others wake waiters at once.
@@ -22,22 +18,22 @@ const HELD_MAX: usize = 256;
 
 /// A notification of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Notification {
-    pub(crate) channel: Arc<str>,
-    pub(crate) payload: String,
-    pub(crate) backend: u32,
+pub(super) struct Notification {
+    pub(super) channel: Arc<str>,
+    pub(super) payload: String,
+    pub(super) backend: u32,
 }
 
 /// The notifications that are held.
 #[derive(Debug, Default)]
-pub(crate) struct HeldNotifications {
+pub(super) struct HeldNotifications {
     held: VecDeque<(u64, Notification)>,
     last: u64,
 }
 
 impl HeldNotifications {
     /// Holds a notification and returns its number; gives it back if there are too many.
-    fn hold(&mut self, notification: Notification) -> Result<u64, Notification> {
+    pub(super) fn hold(&mut self, notification: Notification) -> Result<u64, Notification> {
         if self.held.len() >= HELD_MAX {
             return Err(notification);
         }
@@ -46,7 +42,8 @@ impl HeldNotifications {
         Ok(self.last)
     }
 
-    fn take(&mut self, number: u64) -> Option<Notification> {
+    /// Takes one that is still held.
+    pub(super) fn take(&mut self, number: u64) -> Option<Notification> {
         let at = self.held.iter().position(|(held, _)| *held == number)?;
         self.held.remove(at).map(|(_, notification)| notification)
     }
@@ -56,7 +53,7 @@ impl HeldNotifications {
     /// The same backend may have committed another notification just before, for a transaction of the application. It is
     /// dropped only if the write has woken the same waiters: by the payload, or because the write has woken the whole
     /// channel at once. A due time is not compared: the server has made it absolute.
-    pub(crate) fn drop_own(&mut self, backend: u32, channel: &str, payload: &str) -> bool {
+    pub(super) fn drop_own(&mut self, backend: u32, channel: &str, payload: &str) -> bool {
         let is_own = |held: &Notification| {
             held.backend == backend && *held.channel == *channel && (payload == DUE_NOW || held.payload == payload)
         };
@@ -65,33 +62,8 @@ impl HeldNotifications {
     }
 
     /// The listener has a new connection: all groups poll.
-    pub(crate) fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.held.clear();
-    }
-}
-
-impl Dispatcher {
-    /// Holds an unexpected notification for a short time.
-    pub(super) fn hold(
-        self: &Arc<Self>,
-        held: &mut HeldNotifications,
-        notification: Notification,
-    ) -> Option<Notification> {
-        match held.hold(notification) {
-            Ok(number) => {
-                let me = Arc::downgrade(self);
-                self.runtime.spawn(async move {
-                    sleep(HELD_FOR).await;
-                    if let Some(me) = me.upgrade()
-                        && let Some(notification) = me.held(|held| held.take(number))
-                    {
-                        me.notified_by_other(&notification);
-                    }
-                });
-                None
-            }
-            Err(notification) => Some(notification),
-        }
     }
 }
 

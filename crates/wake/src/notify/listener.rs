@@ -18,7 +18,8 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::notify::channel::channel_name;
-use crate::notify::dispatcher::{Clock, Dispatcher};
+use crate::notify::dispatcher::Dispatcher;
+use crate::notify::received::Clock;
 use crate::wait::mode::Event;
 
 /// How long connecting and LISTEN may take.

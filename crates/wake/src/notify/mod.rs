@@ -2,8 +2,9 @@
 
 pub(crate) mod channel;
 pub(crate) mod dispatcher;
-pub(crate) mod held;
+mod held;
 mod listener;
 mod notifier;
 mod own;
 pub(crate) mod rate;
+mod received;
