@@ -38,7 +38,6 @@ const LONGER: &[Longer] = &[
         limit: 160,
         because: "tables with their columns",
     },
-    Longer { path: "crates/wake/src/wait/group_tests.rs", limit: 660, because: "one model of a group, with its steps" },
     Longer { path: "crates/queue/src/produce/append.rs", limit: 440, because: "one push, from its hashes to its rows" },
     Longer { path: "crates/flow/src/claim/mod.rs", limit: 420, because: "one claim, from its request to its steps" },
     Longer { path: "crates/flow/src/complete/mod.rs", limit: 440, because: "one report, from its call to its outcome" },

@@ -538,3 +538,7 @@ fn known_after(before: Option<KnownEmpty>, poll: &CurrentPoll, until: Option<Ins
 #[cfg(test)]
 #[path = "group_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "group_interleavings.rs"]
+mod interleavings;
