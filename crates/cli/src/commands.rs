@@ -6,9 +6,13 @@ mod durable;
 mod migrate;
 mod owner;
 mod psql;
+mod queue;
+mod remote;
 mod up;
 
 use std::io::Write as _;
+
+use remote::Remote;
 
 use crate::{
     config::{Cli, Command, Database},
@@ -26,6 +30,7 @@ pub async fn run(cli: Cli) -> Result<(), Error> {
         Command::Serve(args) => Box::pin(serve::run(args)).await,
         Command::Migrate(args) => migrate::run(args).await,
         Command::Doctor(args) => Box::pin(doctor::run(args)).await,
+        Command::Queue { remote, command } => remote::ended(queue::run(&Remote::new(&remote)?, command).await),
         Command::Durable { command } => durable::run(command).await,
     }
 }

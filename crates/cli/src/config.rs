@@ -10,6 +10,7 @@ mod flow;
 mod keys;
 mod private;
 mod queue;
+mod remote;
 mod secret;
 mod server;
 
@@ -26,6 +27,7 @@ use private::default_data_dir;
 pub(crate) use private::is_root;
 pub use private::{Down, Psql};
 pub use queue::Queue;
+pub use remote::{Confirmation, QueueCommand, QueueList, Remote};
 pub use secret::{SecretUrl, redact};
 pub use server::Server;
 
@@ -119,6 +121,15 @@ pub enum Command {
     /// Check a set-up, and explain how to fix it
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(Doctor),
+    /// Queues of a running server, and their messages
+    Queue {
+        /// The server.
+        #[command(flatten)]
+        remote: Remote,
+        /// What to do.
+        #[command(subcommand)]
+        command: QueueCommand,
+    },
     /// Orchestrations: import them from another provider
     Durable {
         /// What to do.

@@ -2,13 +2,7 @@
 
 use std::{error::Error as StdError, io, net::SocketAddr, path::PathBuf, process::ExitStatus};
 
-use crate::config::redact;
-
-/// Exit code: the command line or the environment is wrong.
-const USAGE: u8 = 2;
-
-/// Exit code: the command failed.
-const FAILURE: u8 = 1;
+use crate::{client, config::redact, exit, terminal::Declined};
 
 /// Why a command failed. Each message says what is wrong and what to do; none contains a URL or a password.
 #[derive(Debug, thiserror::Error)]
@@ -182,6 +176,35 @@ pub enum Error {
         checks: usize,
     },
 
+    /// A request to a running server failed.
+    #[error(transparent)]
+    Client(#[from] client::Error),
+
+    /// Something was not confirmed, so it was not done.
+    #[error(transparent)]
+    Declined(#[from] Declined),
+
+    /// The input of a command cannot be used.
+    #[error("{what}")]
+    Input {
+        /// What, and why.
+        what: String,
+    },
+
+    /// The server did what was asked for, and not all of it succeeded.
+    #[error("{what}")]
+    Incomplete {
+        /// What did not.
+        what: String,
+    },
+
+    /// Ended by Ctrl-C before the end.
+    #[error("interrupted: {resume}")]
+    Interrupted {
+        /// What is done, and how to continue.
+        resume: String,
+    },
+
     /// The result could not be written.
     #[error("cannot write to standard output")]
     Output(#[from] io::Error),
@@ -222,15 +245,19 @@ impl Error {
         }
     }
 
-    /// The exit code of the process: 2 if the command line or environment is wrong, 1 for everything else.
+    /// The exit code of the process, of [`exit`].
     pub fn exit_code(&self) -> u8 {
         match self {
             Error::NoDatabase
             | Error::Setting { .. }
             | Error::DataDir { .. }
             | Error::NoDataDir
-            | Error::Exposed { .. } => USAGE,
-            _ => FAILURE,
+            | Error::Exposed { .. }
+            | Error::Input { .. } => exit::USAGE,
+            Error::Client(error) => error.exit_code(),
+            Error::Declined(declined) => declined.exit_code(),
+            Error::Interrupted { .. } => exit::INTERRUPTED,
+            _ => exit::FAILED,
         }
     }
 

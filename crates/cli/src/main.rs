@@ -2,10 +2,7 @@
 
 use std::{io::Write as _, process::ExitCode};
 
-use reveille::{commands, config};
-
-/// The exit code for a wrong command line, as usual.
-const USAGE: u8 = 2;
+use reveille::{commands, config, exit};
 
 fn main() -> ExitCode {
     let cli = match config::parse() {
@@ -18,7 +15,7 @@ fn main() -> ExitCode {
         Err(error) => {
             // The parser quotes unknown arguments, which may be a URL in the wrong position.
             print_error(&config::redact(&error.render().to_string()));
-            return ExitCode::from(USAGE);
+            return ExitCode::from(exit::USAGE);
         }
     };
     let runtime = tokio::runtime::Runtime::new().expect("the system gives a process its threads");

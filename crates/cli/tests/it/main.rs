@@ -14,6 +14,7 @@ mod migrate;
 mod process;
 mod python;
 mod queue;
+mod remote;
 mod root;
 mod schemathesis;
 mod serve;

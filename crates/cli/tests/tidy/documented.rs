@@ -186,6 +186,16 @@ fn every_setting_is_documented() {
     report(configuration(file("docs/configuration.md"), &truth));
 }
 
+/// `docs/command-line.md` lists exactly the exit codes, each with its meaning.
+#[test]
+fn every_exit_code_is_documented() {
+    let document = file("docs/command-line.md");
+    let said: Vec<_> =
+        rows(document, "code").into_iter().map(|(at, code, cells)| (at, code, cells.join(" "))).collect();
+    let truth = reveille::exit::CODES.iter().map(|(code, meaning)| (code.to_string(), (*meaning).to_owned())).collect();
+    report(compare(document, &said, &truth, "the exit codes"));
+}
+
 /// `docs/wake.md` lists exactly the options of the engine and of its writers.
 #[test]
 fn every_option_of_the_engine_is_documented() {

@@ -70,6 +70,7 @@ const ALLOWED: &[Allowed] = &[
     Allowed { phrase: "time zone standing", because: "the term of calendars" },
     Allowed { phrase: "tls-rustls-ring", because: "the crate `ring`" },
     Allowed { phrase: "rustls--ring", because: "the crate `ring`" },
+    Allowed { phrase: "crypto::ring", because: "the crate `ring`" },
     Allowed { phrase: "ring buffer", because: "the data structure" },
     Allowed { phrase: "in place", because: "idiom" },
     Allowed { phrase: "in the place of", because: "idiom" },

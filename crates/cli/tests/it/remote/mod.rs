@@ -1,0 +1,4 @@
+//! Commands that speak to a running server.
+
+mod fixture;
+mod reach;
