@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 if [ -n "${DATABASE_URL:-}" ]; then
     echo "up: building Reveille and serving the database of DATABASE_URL; no PostgreSQL is started"
 else
-    echo "up: building Reveille and running it on a private PostgreSQL of its own; nothing else on this machine is touched"
+    echo "up: building Reveille (minutes the first time) and running it with a private PostgreSQL; nothing else is touched"
 fi
 scripts/postgres.sh
 # The release build, so that a first measurement shows its real speed. Cargo replaces this shell and then the program

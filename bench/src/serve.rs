@@ -61,7 +61,7 @@ async fn ready(says: &mut Lines<BufReader<ChildStdout>>) -> Result<SocketAddr> {
         if let Some((_, at)) = line.split_once(LISTENS) {
             address = Some(at.trim().parse()?);
         }
-        if line == "ready" {
+        if line == "ready" || line.starts_with("ready:") {
             return address.ok_or_else(|| "the server printed no address".into());
         }
     }

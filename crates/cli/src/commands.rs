@@ -22,7 +22,7 @@ use crate::{
 
 /// Runs the command.
 pub async fn run(cli: Cli) -> Result<(), Error> {
-    logging::start(&cli.log)?;
+    logging::start(&cli.log, cli.log_format)?;
     match cli.command {
         Command::Up(args) => Box::pin(up::run(args)).await,
         Command::Down(args) => down::run(args).await,

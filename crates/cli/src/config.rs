@@ -17,7 +17,7 @@ mod server;
 use std::{path::PathBuf, time::Duration};
 
 use clap::{
-    Args, CommandFactory, FromArgMatches, Parser, Subcommand,
+    Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum,
     builder::{BoolishValueParser, Resettable},
 };
 
@@ -53,6 +53,7 @@ Examples:
   reveille up                               a private PostgreSQL in the default data directory
   reveille up --data-dir ./data             … in ./data
   reveille up --listen 127.0.0.1:7000       … on another port
+  reveille up --open                        … and opens the console in the browser
   DATABASE_URL=postgres://… reveille up     starts no PostgreSQL: uses that database";
 
 const SERVE_EXAMPLES: &str = "\
@@ -99,6 +100,26 @@ pub struct Cli {
         help_heading = "Logging"
     )]
     pub log: String,
+
+    /// Format of the log: text for people, or a JSON object per line; with json a server writes nothing else
+    #[arg(
+        long,
+        global = true,
+        env = "REVEILLE_LOG_FORMAT",
+        default_value = "text",
+        value_name = "FORMAT",
+        help_heading = "Logging"
+    )]
+    pub log_format: LogFormat,
+}
+
+/// The format of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// A line of text per event.
+    Text,
+    /// A JSON object per event.
+    Json,
 }
 
 /// The commands.
@@ -156,6 +177,9 @@ pub struct Up {
     /// The database; with a URL, no PostgreSQL is started.
     #[command(flatten)]
     pub database: Database,
+    /// Open the console in the browser when it is ready
+    #[arg(long)]
+    pub open: bool,
     /// Internal: serve HTTP for a parent process that runs as root
     #[arg(long, hide = true)]
     pub server_process: bool,

@@ -7,6 +7,7 @@
 mod admission;
 mod document;
 mod exposition;
+mod front;
 mod guard;
 mod health;
 mod listen;
@@ -26,6 +27,7 @@ use axum::{
 pub use admission::Limits;
 pub use document::{document, head};
 pub use exposition::{LABEL_MAX, MetricFamily};
+pub use front::CONSOLE;
 use guard::Guard;
 pub use health::{Check, Health, Verdict};
 pub use listen::{Connections, Listener, MAX_CONNECTIONS, Routes};
@@ -78,7 +80,11 @@ impl App {
         // Unknown paths, too: before the start the routes of the products are not known.
         let products =
             self.products.fallback(reply::not_found).layer(from_fn_with_state(Arc::clone(&health), only_when_started));
-        let all = own.clone().merge(products).method_not_allowed_fallback(reply::method_not_allowed);
+        let all = own
+            .clone()
+            .merge(front::routes(&health))
+            .merge(products)
+            .method_not_allowed_fallback(reply::method_not_allowed);
         let finish = |routes: Router| {
             routes
                 .layer(map_response(reply::as_json))
@@ -114,10 +120,11 @@ pub fn health_routes(health: &Arc<Health>, metrics: Metrics) -> Routes {
 }
 
 /// Rejects requests to a product whose tables may not exist yet. Existing queue clients retry only if the text contains
-/// the word "connection".
+/// the word "connection". A browser gets a page that loads itself again.
 async fn only_when_started(State(health): State<Arc<Health>>, request: Request, next: Next) -> Response {
     match health.not_started() {
         None => next.run(request).await,
+        Some(_) if front::wants_html(request.headers()) => front::starting_page(&health.phase().1.unwrap_or_default()),
         Some(reason) => reply::unavailable(&format!("{reason}; retry on this connection")),
     }
 }

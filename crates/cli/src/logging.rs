@@ -1,23 +1,43 @@
-//! Logs to stderr; stdout has only the output of a command.
+//! Logs to stderr; stdout has the output of a command, and what a server says of itself while it starts and stops.
 //!
 //! Secrets are not filtered here: they must not be logged at all. URLs are [`crate::config::SecretUrl`]s, and
 //! statements are not logged.
 
-use std::io::IsTerminal as _;
+use std::{
+    fmt::Display,
+    io::IsTerminal as _,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use tracing_subscriber::EnvFilter;
 
-use crate::error::Error;
+use crate::{commands::say, config::LogFormat, error::Error};
 
-/// Starts logging with this filter. Once per process.
-pub(crate) fn start(filter: &str) -> Result<(), Error> {
+/// Whether the log is JSON. Set once, at the start.
+static IS_JSON: AtomicBool = AtomicBool::new(false);
+
+/// Starts logging with this filter and format. Once per process.
+pub(crate) fn start(filter: &str, format: LogFormat) -> Result<(), Error> {
     let filter = EnvFilter::builder()
         .parse(filter)
         .map_err(|source| Error::Setting { key: "--log (RUST_LOG)", source: Box::new(source) })?;
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .init();
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match format {
+        LogFormat::Text => log.with_ansi(std::io::stderr().is_terminal()).init(),
+        LogFormat::Json => log.json().flatten_event(true).init(),
+    }
+    IS_JSON.store(format == LogFormat::Json, Ordering::Relaxed);
     Ok(())
+}
+
+/// Says a line about this process: on stdout for people, and as an event of the log for programs that read JSON, so that
+/// they find nothing else.
+pub(crate) fn announce(line: impl Display) {
+    if !IS_JSON.load(Ordering::Relaxed) {
+        return say(line);
+    }
+    let line = line.to_string();
+    if !line.is_empty() {
+        tracing::info!("{}", line.trim());
+    }
 }

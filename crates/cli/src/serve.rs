@@ -6,21 +6,26 @@
 //!
 //! Shutdown order: not ready, no new connections, responses to waiting clients, requests in progress, products, pool.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::Router;
-use reveille_pg::{Schema, retry::Backoff, within};
+use reveille_pg::{Schema, migrate::Step, retry::Backoff, within};
 use tokio::{
     sync::{oneshot, watch},
     time::{sleep, timeout},
 };
 
 use crate::{
-    commands::{open_configured, say},
+    commands::open_configured,
     config,
     database_check::{CapacityCheck, DatabaseCheck},
     error::{Error, explain},
-    http::{App, Check, Health, Listener, Metrics, health_routes},
+    http::{App, CONSOLE, Check, Health, Listener, Metrics, health_routes},
+    logging::announce,
     products::{self, Products},
     shutdown::Shutdown,
 };
@@ -47,17 +52,28 @@ pub(crate) async fn run(args: config::Serve) -> Result<(), Error> {
     let schema = args.database.schema()?;
     let listener = Listener::bind(listen, args.server.max_connections_per_peer()).await?;
     let metrics = Metrics::install()?;
-    say(format_args!("reveille {} listens on http://{}", env!("CARGO_PKG_VERSION"), listener.address()));
+    let address = listener.address();
+    announce(format_args!("reveille {} listens on http://{address}", env!("CARGO_PKG_VERSION")));
     let settings = Settings::of(&args.database, &args.server, &args.queue, &args.flow)?;
     let server = Server { listener, metrics, database, schema, shutdown, settings };
-    server.run(|| say("ready")).await
+    server.run(|| announce(format_args!("ready: the console is at {}{CONSOLE}", site(address)))).await
+}
+
+/// The address of a server as a client of this machine uses it.
+pub(crate) fn site(listening: SocketAddr) -> String {
+    let ip = match listening.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    format!("http://{}", SocketAddr::new(ip, listening.port()))
 }
 
 /// Binds the address for health and metrics, if configured.
 async fn bind_health(address: Option<SocketAddr>) -> Result<Option<Listener>, Error> {
     let Some(address) = address else { return Ok(None) };
     let listener = Listener::bind_health(address).await?;
-    say(format_args!("health and metrics on {}", listener.address()));
+    announce(format_args!("health and metrics on {}", listener.address()));
     Ok(Some(listener))
 }
 
@@ -214,7 +230,7 @@ async fn prepare(database: &reveille_pg::Database, schema: &Schema, health: &Hea
     let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
     let mut logged = String::new();
     loop {
-        match migrate(&migrator, database).await {
+        match migrate(&migrator, database, schema).await {
             Ok(()) => return Ok(()),
             Err(error) if error.is_transient() => {
                 let reason = explain(&error);
@@ -231,11 +247,22 @@ async fn prepare(database: &reveille_pg::Database, schema: &Schema, health: &Hea
 }
 
 /// Applies pending migrations. Most starts have none; only the others get the time that a migration may need.
-async fn migrate(migrator: &reveille_pg::Migrator, database: &reveille_pg::Database) -> reveille_pg::Result<()> {
+async fn migrate(
+    migrator: &reveille_pg::Migrator,
+    database: &reveille_pg::Database,
+    schema: &Schema,
+) -> reveille_pg::Result<()> {
     // The pool would retry a server that refuses connections; this fails at once with the reason.
     database.check().await?;
     if within(PLAN_WITHIN, migrator.plan(database)).await?.is_empty() {
         return Ok(());
     }
-    within(MIGRATE_WITHIN, migrator.run(database)).await.map(drop)
+    let done = within(MIGRATE_WITHIN, migrator.run(database)).await?;
+    // Another process may have applied them meanwhile, and says so.
+    if !done.applied.is_empty() {
+        let is_first = |step: &Step| matches!(step, Step::Migration { number: 1, .. });
+        let change = if done.applied.iter().any(is_first) { "created" } else { "updated" };
+        announce(format_args!("tables {change} in schema {}", schema.quoted()));
+    }
+    Ok(())
 }

@@ -20,7 +20,7 @@ use tokio::{
     sync::watch,
 };
 
-use crate::error::Error;
+use crate::{error::Error, logging::announce};
 
 /// Shells add this to a signal's number to get an exit code.
 const KILLED_BY: i32 = 128;
@@ -54,7 +54,7 @@ impl Shutdown {
                 match first {
                     None => {
                         first = Some(Instant::now());
-                        tracing::info!("stopping; a second signal ends the process at once");
+                        announce("stopping; a second signal ends the process at once");
                         requested.request();
                     }
                     Some(first) if first.elapsed() < SAME_REQUEST => {}

@@ -11,21 +11,23 @@
 //! If root runs it, this process stays root to run PostgreSQL as another user, and the HTTP server is a process of that
 //! user ([`server_process`]).
 
+mod browser;
 mod postgres;
 mod restart;
 mod server_process;
 
-use std::net::SocketAddr;
+use std::{fmt::Write as _, net::SocketAddr};
 
 use reveille_pg::embedded::{Cluster, Directory};
 use server_process::ServerProcess;
 
-use super::{open, open_configured, owner::Owner, say};
+use super::{open, open_configured, owner::Owner};
 use crate::{
     config,
     error::Error,
-    http::{Listener, Metrics},
-    serve::{Server, Settings, answering},
+    http::{CONSOLE, Listener, Metrics},
+    logging::announce,
+    serve::{Server, Settings, answering, site},
     shutdown::Shutdown,
 };
 
@@ -39,13 +41,13 @@ pub(super) async fn run(args: config::Up) -> Result<(), Error> {
     let schema = args.database.schema()?;
     let settings = Settings::of(&args.database, &args.server, &args.queue, &args.flow)?;
     if args.database.url().is_some() {
-        say("DATABASE_URL is set: using that database, starting no PostgreSQL");
+        announce("DATABASE_URL is set: using that database, starting no PostgreSQL");
         let database = open_configured(&args.database)?;
         let listener = Listener::bind(listen, args.server.max_connections_per_peer()).await?;
         let address = listener.address();
         let metrics = Metrics::install()?;
         let server = Server { listener, metrics, database, schema, shutdown, settings };
-        return server.run(|| say(format_args!("{}\nCtrl-C stops it", greeting(address)))).await;
+        return server.run(|| welcome(&args, address, None)).await;
     }
 
     let data_dir = args.embedded.data_dir()?;
@@ -64,22 +66,23 @@ pub(super) async fn run(args: config::Up) -> Result<(), Error> {
         other => {
             front.end().await;
             other?;
-            say("stopped");
+            announce("stopped");
             return Ok(());
         }
     };
     let served = match open(cluster.url(), direct(&args.database)) {
         Err(error) => Err(error),
         Ok(database) => {
-            let serving = front.serve(&cluster, database.clone(), &shutdown, || say(banner(&cluster, address)));
+            let ready = || welcome(&args, address, Some(&cluster));
+            let serving = front.serve(&cluster, database.clone(), &shutdown, ready);
             Box::pin(restart::keep_running(&cluster, &database, &shutdown, serving)).await
         }
     };
-    say("stopping PostgreSQL");
+    announce("stopping PostgreSQL");
     let stopped = cluster.stop().await;
     served?;
     stopped?;
-    say("stopped");
+    announce("stopped");
     Ok(())
 }
 
@@ -152,31 +155,31 @@ fn direct(settings: &config::Database) -> reveille_pg::Options {
     settings.options().pooler(false).listen_url(None)
 }
 
-/// The version and the URLs of the server.
-fn greeting(address: SocketAddr) -> String {
-    format!(
-        "reveille {} is ready\n  \
-           server      http://{address}\n  \
-           health      http://{address}/health\n  \
-           metrics     http://{address}/metrics",
-        env!("CARGO_PKG_VERSION")
-    )
+/// Says that the server is ready, and opens the browser if that is wanted.
+fn welcome(args: &config::Up, address: SocketAddr, cluster: Option<&Cluster>) {
+    for line in banner(address, cluster).lines() {
+        announce(line);
+    }
+    if args.open {
+        browser::open(format!("{}{CONSOLE}", site(address)));
+    }
 }
 
-/// The URLs, PostgreSQL, its files, and how to stop.
-fn banner(cluster: &reveille_pg::embedded::Cluster, address: SocketAddr) -> String {
-    format!(
-        "{}\n  \
-           PostgreSQL  {} on 127.0.0.1:{}, for this data directory only\n  \
-           programs    {}\n  \
-           data        {}\n  \
-           log         {}\n\
-         Ctrl-C stops both",
-        greeting(address),
-        cluster.version(),
-        cluster.port(),
-        cluster.installation().bin.display(),
-        cluster.data_dir().display(),
-        cluster.log_path().display(),
-    )
+/// Where the console is, where the data is, and how to stop.
+fn banner(address: SocketAddr, cluster: Option<&Cluster>) -> String {
+    let site = site(address);
+    let mut text = format!("reveille {} is ready\n\n", env!("CARGO_PKG_VERSION"));
+    let mut row = |name: &str, what: String| {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "  {name:<11} {what}");
+    };
+    row("console", format!("{site}{CONSOLE}"));
+    row("API", format!("{site}, described in /openapi.json"));
+    if let Some(cluster) = cluster {
+        row("PostgreSQL", format!("{} on 127.0.0.1:{}, for this server only", cluster.version(), cluster.port()));
+        row("its files", cluster.data_dir().display().to_string());
+        row("its log", cluster.log_path().display().to_string());
+    }
+    text.push_str(if cluster.is_some() { "\nCtrl-C stops both" } else { "\nCtrl-C stops it" });
+    text
 }

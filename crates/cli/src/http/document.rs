@@ -1,10 +1,14 @@
 //! The OpenAPI document of the server's own routes.
 
 use utoipa::PartialSchema as _;
-use utoipa::openapi::path::{HttpMethod, OperationBuilder, PathItem, PathsBuilder};
+use utoipa::openapi::path::{HttpMethod, OperationBuilder, ParameterBuilder, ParameterIn, PathItem, PathsBuilder};
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::openapi::tag::Tag;
-use utoipa::openapi::{ContentBuilder, InfoBuilder, License, OpenApi, OpenApiBuilder, Ref, Response, ResponseBuilder};
+use utoipa::openapi::{
+    ContentBuilder, InfoBuilder, License, OpenApi, OpenApiBuilder, Ref, RefOr, Required, Response, ResponseBuilder,
+};
 
+use super::front::{DOCUMENTS, Front};
 use super::health::HealthBody;
 
 /// Title, version and license of the document.
@@ -26,6 +30,9 @@ pub fn document() -> OpenApi {
     let live = get("Whether the process is alive", [(200, health("Alive"))]);
     let metrics = || get("Metrics in the Prometheus text format", [(200, text("All metrics"))]);
     let paths = PathsBuilder::new()
+        .path("/", front())
+        .path("/docs", get("The paths of the documents, one per line", [(200, text("The list"))]))
+        .path("/docs/{document}", page())
         .path("/health", ready())
         .path("/health/ready", ready())
         .path("/health/live", live)
@@ -51,7 +58,41 @@ fn get<const N: usize>(summary: &str, answers: [(u16, Response); N]) -> PathItem
 }
 
 fn health(about: &str) -> Response {
-    let body = ContentBuilder::new().schema(Some(HealthBody::schema())).build();
+    json(about, HealthBody::schema())
+}
+
+fn front() -> PathItem {
+    let about = "What this server is and where to go from here; a client that prefers HTML is led to the console";
+    let to_console = ResponseBuilder::new().description("To the console, for a client that prefers HTML").build();
+    get(
+        about,
+        [
+            (200, json("Links", Front::schema())),
+            (302, to_console),
+            (503, json("The server is starting", Front::schema())),
+        ],
+    )
+}
+
+fn page() -> PathItem {
+    let names =
+        ObjectBuilder::new().schema_type(Type::String).enum_values(Some(DOCUMENTS.iter().map(|(name, _)| *name)));
+    let name = ParameterBuilder::new()
+        .name("document")
+        .parameter_in(ParameterIn::Path)
+        .required(Required::True)
+        .schema(Some(names))
+        .build();
+    let missing = json("There is no such document", Ref::from_schema_name("Failure"));
+    let mut item = get("A document, as Markdown", [(200, text("The document")), (404, missing)]);
+    if let Some(operation) = &mut item.get {
+        operation.parameters = Some(vec![RefOr::T(name)]);
+    }
+    item
+}
+
+fn json(about: &str, schema: impl Into<RefOr<Schema>>) -> Response {
+    let body = ContentBuilder::new().schema(Some(schema)).build();
     ResponseBuilder::new().description(about).content("application/json", body).build()
 }
 

@@ -124,6 +124,15 @@ impl Health {
         }
     }
 
+    /// The phase in one word, and what a start is waiting for. Runs no check.
+    pub(super) fn phase(&self) -> (&'static str, Option<String>) {
+        match &*self.phase.lock() {
+            Phase::Starting(reason) => ("starting", Some(reason.clone())),
+            Phase::Started => ("running", None),
+            Phase::Stopping => ("stopping", None),
+        }
+    }
+
     /// Whether the process was ready in the last round. Runs no check.
     pub(super) fn last_known_ready(&self) -> bool {
         matches!(&*self.phase.lock(), Phase::Started) && self.last_passed.load(Ordering::Relaxed)

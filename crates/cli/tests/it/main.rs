@@ -8,6 +8,7 @@ mod durable;
 mod edge;
 mod failover_client;
 mod flow;
+mod front;
 mod http;
 mod idle;
 mod migrate;

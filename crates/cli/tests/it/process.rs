@@ -108,7 +108,8 @@ impl Reveille {
     pub(crate) async fn address(&self) -> SocketAddr {
         let line = self.line("http://").await;
         let (_, address) = line.split_once("http://").expect("the line has it");
-        address.trim().parse().unwrap_or_else(|_| panic!("{line:?} has no address"))
+        let address = address.split(['/', ' ', '"']).next().unwrap_or_default();
+        address.parse().unwrap_or_else(|_| panic!("{line:?} has no address"))
     }
 
     /// The memory it has in use, in bytes; `None` if the system does not report it.

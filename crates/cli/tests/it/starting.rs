@@ -8,8 +8,8 @@ use crate::{
     serve::{ready, serve, stop},
 };
 
-/// Lines that a healthy start may print: the banner of `up` is ten of them.
-const LINES: usize = 15;
+/// Lines that a healthy start may print: the banner of `up` is nine of them.
+const LINES: usize = 12;
 
 /// The wait for a pooled connection: so long that only a message that does not wait for the pool comes within a test.
 const NO_POOL: &str = "--acquire-timeout=1h";

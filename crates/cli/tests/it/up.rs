@@ -42,7 +42,7 @@ async fn the_banner_says_where_everything_is() {
     let password = std::fs::read_to_string(dir.path().join("password")).expect("the password is kept");
     reveille.signal("TERM").await;
     let output = reveille.ended().await.output;
-    for part in ["/health", "/metrics", &dir.path().display().to_string(), "postgresql.log", "on 127.0.0.1:"] {
+    for part in ["/console", "/openapi.json", &dir.path().display().to_string(), "postgresql.log", "on 127.0.0.1:"] {
         assert!(output.contains(part), "{part} is not in\n{output}");
     }
     assert!(!output.contains(password.trim()), "{output}");

@@ -64,7 +64,7 @@ impl Cluster {
         };
         let cluster = Cluster::new(launcher, file, attached)?;
         if attached {
-            tracing::info!(data_dir = %cluster.data_dir().display(), port = cluster.port, "attached to a running PostgreSQL");
+            tracing::debug!(data_dir = %cluster.data_dir().display(), port = cluster.port, "attached to a running PostgreSQL");
         }
         cluster.create_database().await?;
         drop(lock);

@@ -91,7 +91,7 @@ impl Launcher {
                 }
                 Err(Failed::Orphans) if since.elapsed() < ORPHANS_TIMEOUT => tokio::time::sleep(ORPHANS_PAUSE).await,
                 Err(Failed::Statistics) if statistics => {
-                    tracing::warn!("pg_stat_statements (postgresql-contrib) is not installed; starting without it");
+                    tracing::debug!("pg_stat_statements (postgresql-contrib) is not installed; starting without it");
                     statistics = false;
                 }
                 Err(Failed::Port) => return Err(Error::PortTaken { port }),

@@ -198,7 +198,7 @@ impl Migrator {
             applied.push(pending.step);
         }
         transaction.commit().await?;
-        tracing::info!(schema = self.schema.name(), steps = applied.len(), "schema migrated");
+        tracing::debug!(schema = self.schema.name(), steps = applied.len(), "schema migrated");
         Ok(Report { applied })
     }
 

@@ -7,8 +7,7 @@ use std::{
 
 use reveille_pg::embedded::{self, Cluster, Download, Installation, Settings, Wanted};
 
-use super::say;
-use crate::{config::Embedded, error::Error, shutdown::Shutdown};
+use crate::{config::Embedded, error::Error, logging::announce, shutdown::Shutdown};
 
 /// Starts the server of `data_dir`, downloading PostgreSQL first if it is not installed. `None` if a signal came first:
 /// then no server is left running that was not running before.
@@ -25,7 +24,8 @@ pub(super) async fn start(settings: &Embedded, data_dir: &Path, shutdown: &Shutd
             return Ok(None);
         }
     };
-    say(format_args!("starting PostgreSQL in {}", data_dir.display()));
+    let first = if exact.is_none() { ", for the first time" } else { "" };
+    announce(format_args!("starting PostgreSQL in {}{first}", data_dir.display()));
     let settings = Settings::new(data_dir).installation(installation);
     let mut starting = pin!(Cluster::start(settings));
     let cluster = tokio::select! {
@@ -36,13 +36,13 @@ pub(super) async fn start(settings: &Embedded, data_dir: &Path, shutdown: &Shutd
                 return Ok(None);
             }
             // PostgreSQL may have been started already, and would be left running.
-            say("stopping as soon as PostgreSQL has started; a second Ctrl-C exits at once");
+            announce("stopping as soon as PostgreSQL has started; a second Ctrl-C exits at once");
             starting.await?.stop().await?;
             return Ok(None);
         }
     };
     if cluster.attached() {
-        say("PostgreSQL was already running in this directory: using it");
+        announce("PostgreSQL was already running in this directory: using it");
     }
     Ok(Some(cluster))
 }
@@ -51,9 +51,9 @@ pub(super) async fn start(settings: &Embedded, data_dir: &Path, shutdown: &Shutd
 async fn obtain(wanted: Wanted, archive: Option<PathBuf>) -> Result<Installation, Error> {
     match Installation::find(wanted.clone()).await {
         Err(embedded::Error::NotFound { wanted: versions, .. }) => {
-            say(format_args!("PostgreSQL {versions} is not installed: downloading it (only the first time)"));
+            announce(format_args!("PostgreSQL {versions} is not installed: downloading it (only the first time)"));
             let what = Download { wanted, archive, into: None };
-            Ok(embedded::download(what, say).await?)
+            Ok(embedded::download(what, announce).await?)
         }
         found => Ok(found?),
     }
