@@ -70,13 +70,13 @@ impl<C: Named, W> Comparison<C, W> {
         rounds
     }
 
-    /// Reports the medians of every entry, and the spread of its first figure.
+    /// Reports the medians of every entry, the spread of its first figure, and the ranges of all.
     pub(crate) fn report(&self, report: &mut Report) {
         for (entry, lines) in self.entries.iter().zip(&self.lines) {
             let known = lines.iter().flatten().next();
             let names: Vec<&'static str> =
                 known.map_or_else(Vec::new, |line| line.iter().map(|(name, _)| *name).collect());
-            let mut figures = Figures::default();
+            let (mut figures, mut ranges) = (Figures::default(), Vec::new());
             for (index, name) in names.into_iter().enumerate() {
                 let mut rounds = Rounds::default();
                 lines.iter().for_each(|line| rounds.push(value(line.as_ref(), name)));
@@ -84,10 +84,12 @@ impl<C: Named, W> Comparison<C, W> {
                 if index == 0 && lines.len() > 1 {
                     figures = figures.number("spread", rounds.spread());
                 }
+                ranges.extend(rounds.range().map(|range| (name, range)));
             }
             let failed = lines.iter().filter(|line| line.is_none()).count();
             figures = figures.count("rounds", lines.len());
             figures = if failed == 0 { figures } else { figures.count("failed_rounds", failed) };
+            figures = if lines.len() > 1 { figures.ranges(ranges) } else { figures };
             report.result(&entry.title, entry.contender.name(), figures);
         }
     }

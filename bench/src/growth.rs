@@ -45,6 +45,12 @@ pub(crate) fn title(name: &str, size: usize) -> String {
     format!("{name}, {size}")
 }
 
+/// The name of a workload and the size, from a title.
+pub(crate) fn name_and_size(title: &str) -> Option<(&str, usize)> {
+    let (name, size) = title.rsplit_once(", ")?;
+    Some((name, size.parse().ok()?))
+}
+
 /// Reports every size, and for each of these figures the cost at the largest size over that at the smallest.
 pub(crate) fn conclude<C: Named, W>(
     comparison: &Comparison<C, W>,
@@ -65,5 +71,17 @@ pub(crate) fn conclude<C: Named, W>(
             Goal::AtMost(FLAT),
             &at(*largest).over(&at(*smallest)),
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Plots find the sizes in the titles.
+    #[test]
+    fn a_title_has_its_name_and_size() {
+        assert_eq!(name_and_size(&title("growth, queue backlog", 1_000)), Some(("growth, queue backlog", 1_000)));
+        assert_eq!(name_and_size("growth, queue backlog, compared within rounds"), None);
     }
 }

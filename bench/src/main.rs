@@ -17,6 +17,7 @@ mod growth;
 mod idle_transaction;
 mod meter;
 mod player;
+mod plot;
 mod processes;
 mod queue;
 mod report;
@@ -87,6 +88,8 @@ enum Command {
     Flow(flow::FlowRun),
     /// How the cost of a unit grows with backlog, partitions, waiters and history.
     Growth(growth::GrowthRun),
+    /// Draws the results of runs as SVG: throughput, latency, growth.
+    Plot(plot::PlotRun),
     /// Attacks on a running server: peak memory and the slowest health response of each. Fails if an attack succeeds.
     Attack(Run),
     /// The second process of workloads that need one.
@@ -151,14 +154,15 @@ fn main() -> ExitCode {
     };
     let done = match arguments.command {
         Command::Wake(run) => {
-            measure(&runtime, &run, WAKE_LIMITS, async |server, report| wake::run(server, &run, report).await)
+            measure(&runtime, "wake", &run, WAKE_LIMITS, async |server, report| wake::run(server, &run, report).await)
         }
-        Command::Attack(run) => {
-            measure(&runtime, &run, ATTACK_LIMITS, async |server, report| attack::run(server, &run, report).await)
-        }
-        Command::Growth(run) => {
-            measure(&runtime, &run.run, GROWTH_LIMITS, async |server, report| growth::run(server, &run, report).await)
-        }
+        Command::Attack(run) => measure(&runtime, "attack", &run, ATTACK_LIMITS, async |server, report| {
+            attack::run(server, &run, report).await
+        }),
+        Command::Growth(run) => measure(&runtime, "growth", &run.run, GROWTH_LIMITS, async |server, report| {
+            growth::run(server, &run, report).await
+        }),
+        Command::Plot(run) => plot::run(&run),
         Command::Durable(run) => measure_durable(&runtime, &run),
         Command::Queue(run) => measure_queue(&runtime, &run),
         Command::Flow(run) => measure_flow(&runtime, &run),
@@ -176,24 +180,31 @@ fn main() -> ExitCode {
 /// Builds the peers, then runs the workloads: building does not count towards the time limit.
 fn measure_durable(runtime: &tokio::runtime::Runtime, run: &durable::DurableRun) -> Result<()> {
     let peers = if run.run.no_peers { None } else { Some(durable::build_peers()?) };
-    measure(runtime, &run.run, DURABLE_LIMITS, async |server, report| durable::run(server, run, peers, report).await)
+    measure(runtime, "durable", &run.run, DURABLE_LIMITS, async |server, report| {
+        durable::run(server, run, peers, report).await
+    })
 }
 
 /// Builds the programs that are measured, then runs the workloads.
 fn measure_queue(runtime: &tokio::runtime::Runtime, run: &queue::QueueRun) -> Result<()> {
     let programs = queue::Programs::build(!run.library, !run.run.no_peers)?;
-    measure(runtime, &run.run, QUEUE_LIMITS, async |server, report| queue::run(server, run, programs, report).await)
+    measure(runtime, "queue", &run.run, QUEUE_LIMITS, async |server, report| {
+        queue::run(server, run, programs, report).await
+    })
 }
 
 /// Builds the programs that are measured, then runs the workloads.
 fn measure_flow(runtime: &tokio::runtime::Runtime, run: &flow::FlowRun) -> Result<()> {
     let programs = flow::Programs::build(&run.run)?;
-    measure(runtime, &run.run, FLOW_LIMITS, async |server, report| flow::run(server, run, programs, report).await)
+    measure(runtime, "flow", &run.run, FLOW_LIMITS, async |server, report| {
+        flow::run(server, run, programs, report).await
+    })
 }
 
 /// Runs workloads on a server, and stops and removes the server however they end.
 fn measure(
     runtime: &tokio::runtime::Runtime,
+    bench: &'static str,
     run: &Run,
     limits: Limits,
     workloads: impl AsyncFnOnce(&Server, &mut Report) -> Result<()>,
@@ -206,7 +217,7 @@ fn measure(
     let server = runtime.block_on(Server::start(run.database_url.as_deref(), run.pg))?;
     let limit = if run.quick { limits.quick } else { limits.full };
     let measured = async {
-        let mut report = Report::default();
+        let mut report = Report::of(bench);
         tokio::select! {
             done = timeout(limit, workloads(&server, &mut report)) => {
                 done.map_err(|_| "the run exceeded its time limit")??;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Figures of one result, in the order in which they are shown.
 #[derive(Debug, Clone, Default)]
@@ -23,6 +23,13 @@ impl Figures {
     /// A count.
     pub(crate) fn count(mut self, name: &'static str, value: usize) -> Figures {
         self.0.push((name, value.into()));
+        self
+    }
+
+    /// The ranges of figures over several rounds, by their names. They are in the JSON line and not in the table.
+    pub(crate) fn ranges(mut self, ranges: impl IntoIterator<Item = (&'static str, (f64, f64))>) -> Figures {
+        let range = |(name, (low, high)): (&str, (f64, f64))| (name.to_owned(), json!([rounded(low), rounded(high)]));
+        self.0.push(("ranges", Value::Object(ranges.into_iter().map(range).collect())));
         self
     }
 
@@ -67,18 +74,31 @@ impl Goal {
 }
 
 /// Prints each result at once, and keeps all for the table.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Report {
+    /// The command: names of workloads are unique within it.
+    bench: &'static str,
     results: Vec<(String, String, Figures)>,
     targets: Vec<(String, Goal, f64)>,
 }
 
 impl Report {
+    /// An empty report of a command.
+    pub(crate) fn of(bench: &'static str) -> Report {
+        Report { bench, results: Vec::new(), targets: Vec::new() }
+    }
+
     /// Reports one system under one workload.
     pub(crate) fn result(&mut self, workload: &str, system: &str, figures: Figures) {
-        let names = [("workload", Value::from(workload)), ("system", Value::from(system))];
-        println!("{}", line(names.into_iter().chain(figures.0.iter().cloned())));
+        self.say([("workload", workload), ("system", system)], &figures);
         self.results.push((workload.to_owned(), system.to_owned(), figures));
+    }
+
+    /// Prints a line of names and figures.
+    fn say<'a>(&self, names: impl IntoIterator<Item = (&'static str, &'a str)>, figures: &Figures) {
+        let names = names.into_iter().map(|(name, value)| (name, Value::from(value)));
+        let names = std::iter::once(("bench", Value::from(self.bench))).chain(names);
+        println!("{}", line(names.chain(figures.0.iter().cloned())));
     }
 
     /// Adds a target and its measured value, NaN if there is none. Targets are printed at the end.
@@ -90,8 +110,9 @@ impl Report {
     pub(crate) fn finish(&self) {
         for (name, goal, value) in &self.targets {
             let met = goal.is_met(*value);
-            let figures = [("target", Value::from(name.as_str())), ("goal", rounded(goal.value()))];
-            println!("{}", line(figures.into_iter().chain([("value", rounded(*value)), ("met", met.into())])));
+            let names = [("bench", Value::from(self.bench)), ("target", Value::from(name.as_str()))];
+            let figures = names.into_iter().chain([("goal", rounded(goal.value()))]);
+            println!("{}", line(figures.chain([("value", rounded(*value)), ("met", met.into())])));
         }
         eprint!("{}", self.table());
     }
@@ -103,8 +124,8 @@ impl Report {
             let (these, others) = rest.split_at(rest.iter().take_while(|(name, ..)| name == workload).count());
             rest = others;
             let mut columns: Vec<&str> = Vec::new();
-            for (name, _) in these.iter().flat_map(|(.., figures)| &figures.0) {
-                if !columns.contains(name) {
+            for (name, value) in these.iter().flat_map(|(.., figures)| &figures.0) {
+                if !value.is_object() && !columns.contains(name) {
                     columns.push(name);
                 }
             }
@@ -169,6 +190,8 @@ mod tests {
         let names = [("workload", Value::from("w")), ("system", Value::from("a \"b\""))];
         let text = line(names.into_iter().chain(figures.0));
         assert_eq!(text, r#"{"workload":"w","system":"a \"b\"","p50_ms":0.123,"samples":500,"wal":null}"#);
+        let text = line(Figures::default().ranges([("p50_ms", (0.1, 0.5))]).0.into_iter());
+        assert_eq!(text, r#"{"ranges":{"p50_ms":[0.1,0.5]}}"#);
     }
 
     /// A target that could not be measured must not count as met.
@@ -183,8 +206,9 @@ mod tests {
     /// The cells of one workload are aligned although its systems have different figures.
     #[test]
     fn the_table_has_a_column_for_every_figure() {
-        let mut report = Report::default();
-        report.results.push(("w".into(), "a".into(), Figures::default().count("x", 1)));
+        let mut report = Report::of("b");
+        let figures = Figures::default().count("x", 1).ranges([("x", (1.0, 2.0))]);
+        report.results.push(("w".into(), "a".into(), figures));
         report.results.push(("w".into(), "b".into(), Figures::default().count("y", 20)));
         assert!(
             report.table().starts_with("\nw\n  system  x   y\n  a       1    \n  b          20\n"),

@@ -48,6 +48,12 @@ impl Rounds {
         (quantile(&self.0, 1.0) - quantile(&self.0, 0.0)) / self.median()
     }
 
+    /// The least and the largest figure, without those of rounds that failed; `None` if there is none.
+    pub(crate) fn range(&self) -> Option<(f64, f64)> {
+        let known = self.0.iter().copied().filter(|figure| figure.is_finite());
+        known.map(|figure| (figure, figure)).reduce(|(least, most), (figure, _)| (least.min(figure), most.max(figure)))
+    }
+
     /// Round by round, this figure divided by another. A round in which the machine was slow affects both.
     pub(crate) fn over(&self, other: &Rounds) -> Rounds {
         Rounds(self.0.iter().zip(&other.0).map(|(mine, theirs)| mine / theirs).collect())
@@ -94,6 +100,8 @@ mod tests {
         assert_eq!(slow.over(&fast).median(), 0.5);
         assert_eq!(slow.over(&fast).spread(), 0.0);
         assert_eq!(fast.spread(), 0.5);
+        assert_eq!(fast.range(), Some((50.0, 100.0)));
+        assert_eq!((Rounds(vec![f64::NAN, 2.0]).range(), Rounds::default().range()), (Some((2.0, 2.0)), None));
     }
 
     /// Every system runs once per round, and none is always first.
