@@ -1,5 +1,6 @@
 //! One module per command.
 
+mod config_show;
 mod doctor;
 mod down;
 mod durable;
@@ -15,7 +16,7 @@ use std::io::Write as _;
 use remote::Remote;
 
 use crate::{
-    config::{Cli, Command, Database},
+    config::{Cli, Command, Config, Database},
     error::Error,
     logging, serve,
 };
@@ -23,6 +24,9 @@ use crate::{
 /// Runs the command.
 pub async fn run(cli: Cli) -> Result<(), Error> {
     logging::start(&cli.log, cli.log_format)?;
+    if let Some(file) = &cli.exposed_file {
+        tracing::warn!(file = %file.display(), "the configuration file has a secret and is readable by every user: chmod 600");
+    }
     match cli.command {
         Command::Up(args) => Box::pin(up::run(args)).await,
         Command::Down(args) => down::run(args).await,
@@ -31,6 +35,7 @@ pub async fn run(cli: Cli) -> Result<(), Error> {
         Command::Migrate(args) => migrate::run(args).await,
         Command::Doctor(args) => Box::pin(doctor::run(args)).await,
         Command::Queue { remote, command } => remote::ended(queue::run(&Remote::new(&remote)?, command).await),
+        Command::Config { command: Config::Show(args) } => remote::ended(config_show::run(&args, &cli.settings)),
         Command::Durable { command } => durable::run(command).await,
     }
 }

@@ -1,11 +1,14 @@
-//! Everything that can be configured: flags, the environment, and their defaults.
+//! Everything that can be configured: flags, the environment, a file, and defaults.
 //!
 //! Only this module reads the environment; other modules receive plain values. A flag overrides its environment
-//! variable. [`keys`] lists all settings from the parser itself, so that the documentation can be checked against it.
+//! variable, which overrides the file. [`keys`] lists all settings from the parser itself, and [`documented`] writes
+//! the tables of the documentation from them.
 
 mod address;
+mod document;
 mod durable;
 mod duration;
+mod file;
 mod flow;
 mod keys;
 mod private;
@@ -13,14 +16,16 @@ mod queue;
 mod remote;
 mod secret;
 mod server;
+mod show;
+mod source;
 
 use std::{path::PathBuf, time::Duration};
 
 use clap::{
-    Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum,
-    builder::{BoolishValueParser, Resettable},
+    Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, builder::BoolishValueParser, error::ErrorKind,
 };
 
+pub use document::{Key, documented, keys};
 pub use durable::{Durable, Import};
 pub use flow::Flow;
 use private::default_data_dir;
@@ -30,6 +35,8 @@ pub use queue::Queue;
 pub use remote::{Confirmation, QueueCommand, QueueList, Remote};
 pub use secret::{SecretUrl, redact};
 pub use server::Server;
+pub use show::{Config, ConfigShow};
+pub use source::{Setting, Source};
 
 use crate::error::Error;
 
@@ -111,6 +118,18 @@ pub struct Cli {
         help_heading = "Logging"
     )]
     pub log_format: LogFormat,
+
+    /// Configuration file, in TOML: settings by the names of their flags, such as `pool-size = 20`
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Configuration")]
+    config: Option<PathBuf>,
+
+    /// Every setting of this command with its source.
+    #[arg(skip)]
+    pub settings: Vec<Setting>,
+
+    /// A configuration file with a secret that every user of this machine can read.
+    #[arg(skip)]
+    pub exposed_file: Option<PathBuf>,
 }
 
 /// The format of the log.
@@ -150,6 +169,12 @@ pub enum Command {
         /// What to do.
         #[command(subcommand)]
         command: QueueCommand,
+    },
+    /// The configuration of the server and of commands
+    Config {
+        /// What to do.
+        #[command(subcommand)]
+        command: Config,
     },
     /// Orchestrations: import them from another provider
     Durable {
@@ -330,55 +355,42 @@ impl Embedded {
     }
 }
 
-/// Reads the command line and the environment. An empty variable counts as unset: a compose file or a unit unsets a
-/// variable this way.
+/// The variable that names the configuration file. `--config` is no setting: a file cannot name another.
+const CONFIG: &str = "REVEILLE_CONFIG";
+
+/// Reads the command line, the environment and the configuration file. An empty variable counts as unset.
 ///
 /// # Errors
 /// The parser's. It may quote input: [`redact`] it. `--help` and `--version` are reported as errors, too.
 pub fn parse() -> Result<Cli, clap::Error> {
-    let is_empty = |name: &std::ffi::OsStr| std::env::var_os(name).is_some_and(|value| value.is_empty());
-    let without_empty = |arg: clap::Arg| match arg.get_env().is_some_and(is_empty) {
-        true => arg.env(Resettable::Reset),
-        false => arg,
+    let command = Cli::command();
+    // Without the file first: help and mistakes of the command line do not depend on it, and --config may be anywhere.
+    let matches = source::without_empty_variables(command.clone()).try_get_matches()?;
+    let named = Cli::from_arg_matches(&matches)?.config;
+    let named = named.or_else(|| std::env::var_os(CONFIG).filter(|path| !path.is_empty()).map(PathBuf::from));
+    let Some(path) = named else { return resolved(&command, &matches, None) };
+
+    let names: Vec<String> = keys().into_iter().map(|key| key.flag.trim_start_matches('-').to_owned()).collect();
+    let invalid = |why: String| clap::Error::raw(ErrorKind::InvalidValue, why + "\n");
+    let file = file::ConfigFile::read(&path, &names).map_err(invalid)?;
+    let with_file = source::with_file(command.clone(), &file)?;
+    let matches = source::without_empty_variables(with_file).try_get_matches()?;
+    resolved(&command, &matches, Some(&file))
+}
+
+fn resolved(
+    command: &clap::Command,
+    matches: &clap::ArgMatches,
+    file: Option<&file::ConfigFile>,
+) -> Result<Cli, clap::Error> {
+    let mut cli = Cli::from_arg_matches(matches)?;
+    cli.settings = source::settings(command, matches, file);
+    let secrets = keys().into_iter().filter(|key| key.is_secret);
+    let has_secret = |file: &&file::ConfigFile| {
+        secrets.into_iter().any(|key| file.entries.contains_key(key.flag.trim_start_matches('-')))
     };
-    let adapted = |command: clap::Command| command.mut_args(without_empty);
-    let command = adapted(Cli::command()).mut_subcommands(|command| adapted(command).mut_subcommands(adapted));
-    Cli::from_arg_matches(&command.try_get_matches()?)
-}
-
-/// A setting: a flag that has an environment variable. Flags without one choose what a command does.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Key {
-    /// The flag, with its dashes.
-    pub flag: String,
-    /// The environment variable.
-    pub env: String,
-    /// The default in the syntax of the flag; `None` if there is none or it depends on the machine.
-    pub default: Option<String>,
-    /// Its help text.
-    pub about: String,
-}
-
-/// All settings, sorted by flag. `docs/configuration.md` lists exactly these.
-pub fn keys() -> Vec<Key> {
-    let cli = Cli::command();
-    let commands = cli.get_subcommands().flat_map(|command| std::iter::once(command).chain(command.get_subcommands()));
-    let everywhere = cli.get_arguments().chain(commands.flat_map(clap::Command::get_arguments));
-    let mut keys: Vec<Key> = everywhere.filter_map(key).collect();
-    keys.sort();
-    keys.dedup();
-    keys
-}
-
-/// The key behind a flag; `None` if it has no environment variable.
-fn key(arg: &clap::Arg) -> Option<Key> {
-    let text = |text: &std::ffi::OsStr| text.to_string_lossy().into_owned();
-    let default = match arg.get_action().takes_values() {
-        true => arg.get_default_values().first().map(|default| text(default)),
-        false => Some("false".into()),
-    };
-    let about = arg.get_help().map(ToString::to_string).unwrap_or_default();
-    Some(Key { flag: format!("--{}", arg.get_long()?), env: text(arg.get_env()?), default, about })
+    cli.exposed_file = file.filter(|file| file.readable_by_all).filter(has_secret).map(|file| file.path.clone());
+    Ok(cli)
 }
 
 #[cfg(test)]

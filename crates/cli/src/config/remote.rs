@@ -26,7 +26,7 @@ const TOKEN_MAX: u64 = 64 * 1024;
 
 /// The server that a command speaks to, and how it prints. Every command of a noun has these flags.
 #[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Server")]
+#[command(next_help_heading = "Connection")]
 pub struct Remote {
     /// Address of the server; may have a path. The token is in REVEILLE_TOKEN
     #[arg(

@@ -11,27 +11,38 @@ fn the_command_line_is_consistent() {
 /// Each setting is listed once with a help text, and `--help` never prints the value of a secret variable.
 #[test]
 fn every_setting_is_listed_once_and_has_help() {
-    let keys = keys();
-    let mut flags: Vec<_> = keys.iter().map(|key| &key.flag).collect();
-    flags.dedup();
-    assert_eq!(flags.len(), keys.len(), "a flag has two definitions: {keys:?}");
+    let (cli, keys) = (Cli::command(), keys());
+    for other in source::arguments(&cli).into_iter().filter_map(document::key) {
+        assert!(keys.contains(&other), "{} has two definitions: {other:?}", other.flag);
+    }
     for key in &keys {
         assert!(!key.about.is_empty(), "{} has no help text", key.flag);
     }
     for (flag, env) in [("--database-url", "DATABASE_URL"), ("--listen", "REVEILLE_LISTEN"), ("--log", "RUST_LOG")] {
         assert!(keys.iter().any(|key| key.flag == flag && key.env == env), "{flag} is missing");
     }
-    let cli = Cli::command();
-    for command in cli.get_subcommands().flat_map(|command| std::iter::once(command).chain(command.get_subcommands())) {
-        for arg in command.get_arguments().filter(|arg| may_hold_a_secret(arg)) {
-            assert!(arg.is_hide_env_values_set(), "--help of {} would print {}", command.get_name(), arg.get_id());
-        }
+    for arg in source::arguments(&cli).into_iter().filter(|arg| may_hold_a_secret(arg)) {
+        assert!(arg.is_hide_env_values_set(), "--help would print {}", arg.get_id());
+    }
+}
+
+/// `config show` must show every setting: its flags are those of all commands together.
+#[test]
+fn config_show_has_every_setting() {
+    let cli = Cli::try_parse_from(["reveille", "config", "show"]);
+    assert!(cli.is_ok(), "{cli:?}");
+    let command = Cli::command();
+    let show = command.find_subcommand("config").and_then(|config| config.find_subcommand("show")).expect("it exists");
+    let shown: Vec<_> = show.get_arguments().chain(command.get_arguments()).filter_map(source::name).collect();
+    for key in keys() {
+        let name = key.flag.trim_start_matches('-');
+        assert!(shown.contains(&name), "`config show` lacks {name}: flatten its struct into ConfigShow");
     }
 }
 
 /// Whether a flag takes a URL or a key.
 fn may_hold_a_secret(arg: &clap::Arg) -> bool {
-    arg.get_value_names().is_some_and(|names| names.iter().any(|name| name == "URL" || name == "KEY"))
+    arg.get_value_names().is_some_and(|names| names.iter().any(|name| ["URL", "KEY", "KEYS"].contains(&name.as_str())))
 }
 
 /// The settings of the queue must become its options, and the error for an invalid key must not quote it.

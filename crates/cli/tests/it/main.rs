@@ -1,6 +1,7 @@
 //! The program as people run it: real processes, real PostgreSQL, HTTP over real sockets.
 
 mod command_line;
+mod config;
 mod described;
 mod doctor;
 mod down;

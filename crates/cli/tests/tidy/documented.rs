@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::repository::{File, Offence, file, places, report};
+use crate::repository::{File, Offence, file, places, report, root};
 
 /// A documented thing, and what is said about it in a form that can be compared.
 type Facts = BTreeMap<String, String>;
@@ -57,14 +57,6 @@ fn metrics(document: &File, truth: &Facts) -> Vec<Offence> {
         .map(|(at, name, cells)| (at, name, cells.first().cloned().unwrap_or_default()))
         .collect();
     compare(document, &said, truth, "METRICS")
-}
-
-fn configuration(document: &File, truth: &Facts) -> Vec<Offence> {
-    let said: Vec<_> = rows(document, "flag")
-        .into_iter()
-        .map(|(at, name, cells)| (at, name, cells.into_iter().take(2).collect::<Vec<_>>().join(" ")))
-        .collect();
-    compare(document, &said, truth, "the command line")
 }
 
 fn options(document: &File, truth: &Facts) -> Vec<Offence> {
@@ -177,13 +169,27 @@ fn every_metric_is_documented() {
     report(metrics(file("docs/metrics.md"), &truth));
 }
 
-/// `docs/configuration.md` lists exactly the flags that have a variable, each with its variable and default.
+/// `docs/configuration.md` lists exactly the flags that have a variable: its tables are generated from them.
+/// `REVEILLE_UPDATE_SNAPSHOTS=1` writes them.
 #[test]
 fn every_setting_is_documented() {
-    let keys = reveille::config::keys().into_iter();
-    let truth: Facts = keys.map(|key| (key.flag, format!("{} {}", key.env, key.default.unwrap_or_default()))).collect();
-    assert!(!truth.is_empty());
-    report(configuration(file("docs/configuration.md"), &truth));
+    const PATH: &str = "docs/configuration.md";
+    const MARKS: [&str; 2] = ["<!-- generated from the flags: begin -->\n\n", "<!-- generated from the flags: end -->"];
+    let document = file(PATH);
+    let (before, rest) = document.text.split_once(MARKS[0]).expect("the mark where the tables begin");
+    let (tables, after) = rest.split_once(MARKS[1]).expect("the mark where the tables end");
+    let truth = reveille::config::documented();
+    assert!(truth.contains("`--database-url`"), "{truth}");
+    if tables != truth && std::env::var_os("REVEILLE_UPDATE_SNAPSHOTS").is_some() {
+        let text = [before, MARKS[0], &truth, MARKS[1], after].concat();
+        std::fs::write(root().join(PATH), text).expect("the document is writable");
+        return;
+    }
+    let differs = tables.lines().zip(truth.lines()).position(|(one, other)| one != other);
+    let line = before.lines().count() + differs.unwrap_or_default() + 1;
+    let why =
+        "the tables differ from the flags: REVEILLE_UPDATE_SNAPSHOTS=1 cargo test -p reveille --test tidy writes them";
+    report(if tables == truth { Vec::new() } else { vec![document.offence(line, why)] });
 }
 
 /// `docs/command-line.md` lists exactly the exit codes, each with its meaning.
@@ -262,11 +268,6 @@ fn a_table_that_differs_is_an_offence() {
     let truth: Facts = truth.into_iter().map(|(name, kind)| (name.into(), kind.into())).collect();
     let offences = metrics(&File::new("m.md", table), &truth);
     assert_eq!(places(&offences), [("m.md", 4), ("m.md", 5), ("m.md", 6), ("m.md", 1)]);
-
-    let table = "| flag | variable | default |\n|---|---|---|\n| `--a` | `A` | `1` | x |\n| `--b` | `B` | | x |\n| `--c` | `D` | | x |\n";
-    let truth = [("--a", "A 2"), ("--b", "B "), ("--c", "C ")];
-    let truth: Facts = truth.into_iter().map(|(name, fact)| (name.into(), fact.into())).collect();
-    assert_eq!(places(&configuration(&File::new("c.md", table), &truth)), [("c.md", 3), ("c.md", 5)]);
 }
 
 /// Fields are read from the struct that was asked for, and an undocumented one is an offence.
