@@ -18,6 +18,7 @@ mod secret;
 mod server;
 mod show;
 mod source;
+mod tls;
 
 use std::{path::PathBuf, time::Duration};
 

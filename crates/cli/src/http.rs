@@ -5,14 +5,18 @@
 //! product is called before the database is migrated.
 
 mod admission;
+mod certificate;
+mod connection;
 mod document;
 mod exposition;
 mod front;
 mod guard;
+mod handshake;
 mod health;
 mod listen;
 mod metrics;
 mod reply;
+mod tls;
 
 use std::{sync::Arc, time::Instant};
 
@@ -29,9 +33,11 @@ pub use document::{document, head};
 pub use exposition::{LABEL_MAX, MetricFamily};
 pub use front::CONSOLE;
 use guard::Guard;
+pub use handshake::Peer;
 pub use health::{Check, Health, Verdict};
 pub use listen::{Connections, Listener, MAX_CONNECTIONS, Routes};
 pub use metrics::{METRICS, Metrics, ScrapeSource};
+pub use tls::{Tls, TlsFiles};
 
 /// The default limit of a request body. A body is held in memory; the total of all bodies is bounded in the crate
 /// `web`.

@@ -50,23 +50,30 @@ pub(crate) async fn run(args: config::Serve) -> Result<(), Error> {
     let listen = args.server.listen()?;
     let database = open_configured(&args.database)?;
     let schema = args.database.schema()?;
-    let listener = Listener::bind(listen, args.server.max_connections_per_peer()).await?;
+    let tls = args.server.tls()?;
+    let listener = Listener::bind(listen, args.server.max_connections_per_peer()).await?.secured(tls);
     let metrics = Metrics::install()?;
-    let address = listener.address();
-    announce(format_args!("reveille {} listens on http://{address}", env!("CARGO_PKG_VERSION")));
+    let (version, scheme, address) = (env!("CARGO_PKG_VERSION"), scheme(&listener), listener.address());
+    let site = site(&listener);
+    announce(format_args!("reveille {version} listens on {scheme}://{address}"));
     let settings = Settings::of(&args.database, &args.server, &args.queue, &args.flow)?;
     let server = Server { listener, metrics, database, schema, shutdown, settings };
-    server.run(|| announce(format_args!("ready: the console is at {}{CONSOLE}", site(address)))).await
+    server.run(|| announce(format_args!("ready: the console is at {site}{CONSOLE}"))).await
 }
 
 /// The address of a server as a client of this machine uses it.
-pub(crate) fn site(listening: SocketAddr) -> String {
+pub(crate) fn site(listener: &Listener) -> String {
+    let listening = listener.address();
     let ip = match listening.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
         ip => ip,
     };
-    format!("http://{}", SocketAddr::new(ip, listening.port()))
+    format!("{}://{}", scheme(listener), SocketAddr::new(ip, listening.port()))
+}
+
+fn scheme(listener: &Listener) -> &'static str {
+    if listener.is_secure() { "https" } else { "http" }
 }
 
 /// Binds the address for health and metrics, if configured.

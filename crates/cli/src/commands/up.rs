@@ -16,7 +16,7 @@ mod postgres;
 mod restart;
 mod server_process;
 
-use std::{fmt::Write as _, net::SocketAddr};
+use std::fmt::Write as _;
 
 use reveille_pg::embedded::{Cluster, Directory};
 use server_process::ServerProcess;
@@ -40,20 +40,21 @@ pub(super) async fn run(args: config::Up) -> Result<(), Error> {
     let listen = args.server.listen()?;
     let schema = args.database.schema()?;
     let settings = Settings::of(&args.database, &args.server, &args.queue, &args.flow)?;
+    let tls = args.server.tls()?;
     if args.database.url().is_some() {
         announce("DATABASE_URL is set: using that database, starting no PostgreSQL");
         let database = open_configured(&args.database)?;
-        let listener = Listener::bind(listen, args.server.max_connections_per_peer()).await?;
-        let address = listener.address();
+        let listener = Listener::bind(listen, args.server.max_connections_per_peer()).await?.secured(tls);
+        let site = site(&listener);
         let metrics = Metrics::install()?;
         let server = Server { listener, metrics, database, schema, shutdown, settings };
-        return server.run(|| welcome(&args, address, None)).await;
+        return server.run(|| welcome(&args, &site, None)).await;
     }
 
     let data_dir = args.embedded.data_dir()?;
     // The address first: if it is in use, nothing has been started yet.
-    let listener = Listener::bind(listen, args.server.max_connections_per_peer()).await?;
-    let address = listener.address();
+    let listener = Listener::bind(listen, args.server.max_connections_per_peer()).await?.secured(tls);
+    let site = site(&listener);
     let directory = Directory::open(&data_dir).await?;
     let _owner = Owner::take(&directory)?;
     let mut front = match directory.account() {
@@ -73,7 +74,7 @@ pub(super) async fn run(args: config::Up) -> Result<(), Error> {
     let served = match open(cluster.url(), direct(&args.database)) {
         Err(error) => Err(error),
         Ok(database) => {
-            let ready = || welcome(&args, address, Some(&cluster));
+            let ready = || welcome(&args, &site, Some(&cluster));
             let serving = front.serve(&cluster, database.clone(), &shutdown, ready);
             Box::pin(restart::keep_running(&cluster, &database, &shutdown, serving)).await
         }
@@ -156,18 +157,17 @@ fn direct(settings: &config::Database) -> reveille_pg::Options {
 }
 
 /// Says that the server is ready, and opens the browser if that is wanted.
-fn welcome(args: &config::Up, address: SocketAddr, cluster: Option<&Cluster>) {
-    for line in banner(address, cluster).lines() {
+fn welcome(args: &config::Up, site: &str, cluster: Option<&Cluster>) {
+    for line in banner(site, cluster).lines() {
         announce(line);
     }
     if args.open {
-        browser::open(format!("{}{CONSOLE}", site(address)));
+        browser::open(format!("{site}{CONSOLE}"));
     }
 }
 
 /// Where the console is, where the data is, and how to stop.
-fn banner(address: SocketAddr, cluster: Option<&Cluster>) -> String {
-    let site = site(address);
+fn banner(site: &str, cluster: Option<&Cluster>) -> String {
     let mut text = format!("reveille {} is ready\n\n", env!("CARGO_PKG_VERSION"));
     let mut row = |name: &str, what: String| {
         // Writing to a string does not fail.

@@ -40,6 +40,11 @@ const MORE: &[(&str, &str)] = &[
     ("--schema", "Any name up to 63 bytes."),
     ("--server", "See [the command line](command-line.md#which-server)."),
     ("--statement-timeout", "Not sent through a pooler."),
+    ("--tls-cert", "See [security](security.md#tls)."),
+    (
+        "--tls-key",
+        "The user who runs the server must be able to read it; of `up` as root that is the user who runs PostgreSQL.",
+    ),
     ("--token-file", "`REVEILLE_TOKEN` has no flag: other users of a machine can read a command line."),
 ];
 

@@ -4,8 +4,8 @@ use std::{net::SocketAddr, time::Duration};
 
 use clap::{Args, builder::BoolishValueParser};
 
-use super::{address, duration};
-use crate::error::Error;
+use super::{address, duration, tls::TlsSettings};
+use crate::{error::Error, http::Tls};
 
 /// The default address: loopback only, because there is no authentication.
 const DEFAULT_LISTEN: &str = "127.0.0.1:6632";
@@ -49,6 +49,9 @@ pub struct Server {
     #[arg(long, env = "REVEILLE_METRICS_TOP", default_value = "50", value_name = "N",
           value_parser = clap::value_parser!(u32).range(0..=MAX_METRICS_TOP))]
     pub metrics_top: u32,
+    /// TLS.
+    #[command(flatten)]
+    tls: TlsSettings,
 }
 
 impl Server {
@@ -66,6 +69,14 @@ impl Server {
     /// The connection limit of one peer; `None` for the default.
     pub fn max_connections_per_peer(&self) -> Option<usize> {
         self.max_connections_per_peer.map(|max| max as usize)
+    }
+
+    /// TLS, if it is configured. Reads the certificate.
+    ///
+    /// # Errors
+    /// The setting that is missing, or whose file cannot be used.
+    pub fn tls(&self) -> Result<Option<Tls>, Error> {
+        self.tls.files()?.map(Tls::load).transpose()
     }
 
     /// The maximum size of a request body, in bytes.

@@ -1,38 +1,13 @@
-//! Accepts connections, bounds each of them, and drains them on shutdown.
+//! Accepts connections, and drains them on shutdown.
 //!
-//! Slow clients, idle connections and endless headers are bounded here, the number of connections in `admission.rs`. On
-//! shutdown [`Listener::serve`] stops accepting, lets every request in progress finish within [`DRAIN`], and then
-//! closes the rest. An idle keep-alive connection stays open for a short time ([`LINGER`]).
+//! Slow clients, idle connections and endless headers are bounded in `connection.rs`, the number of connections in
+//! `admission.rs`. On shutdown [`Listener::serve`] stops accepting, lets every request in progress finish within
+//! [`DRAIN`], and then closes the rest. An idle keep-alive connection stays open for a short time (`LINGER`).
 
-use std::{
-    convert::Infallible,
-    future::Future,
-    io,
-    net::SocketAddr,
-    pin::{Pin, pin},
-    sync::Arc,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::{future::Future, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
-use axum::{
-    Router,
-    body::{Body, Bytes, HttpBody},
-    http::{HeaderValue, header},
-};
-use hyper::{
-    Request,
-    body::{Frame, Incoming, SizeHint},
-    server::conn::http1,
-    service::{Service as _, service_fn},
-};
-use hyper_util::{
-    rt::{TokioIo, TokioTimer},
-    service::TowerToHyperService,
-};
+use axum::Router;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-#[cfg(target_os = "linux")]
-use socket2::SockRef;
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::watch,
@@ -40,7 +15,12 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::admission::{Admission, Busy, Limits, Slot};
+use super::{
+    admission::{Admission, Limits},
+    connection,
+    handshake::Handshakes,
+    tls::Tls,
+};
 use crate::error::Error;
 
 /// Maximum number of open connections. A long poll keeps its connection, so this is also the number of waiting clients;
@@ -57,28 +37,6 @@ const HEALTH_CONNECTIONS: usize = 100;
 /// File descriptors reserved for other uses: the connections to the database, usually a few dozen, and some of the
 /// process itself. Without them many clients would cut the server off from its database.
 const OTHER_FILES: usize = 256;
-
-/// How long a client may take to send its headers, and how long a keep-alive connection may be idle.
-const HEADERS_WITHIN: Duration = Duration::from_secs(60);
-
-/// The same for a connection in the reserve, which serves one short request.
-const RESERVED_HEADERS_WITHIN: Duration = Duration::from_secs(5);
-
-/// The most headers, and the most bytes of them, that a request may have.
-const MAX_HEADERS: usize = 100;
-const MAX_HEADER_BYTES: usize = 32 * 1024;
-
-/// Size of a connection's read buffer. hyper's default is six times that.
-const MAX_BUFFER_BYTES: usize = 64 * 1024;
-
-/// A client that accepts no byte of its response for this long is disconnected: the response is held in memory.
-#[cfg(target_os = "linux")]
-const READ_WITHIN: Duration = Duration::from_secs(60);
-
-/// How long an idle keep-alive connection stays open once the server stops. A client that sends a request while its
-/// connection is being closed cannot know whether the request arrived, and some clients fail then. A request within
-/// this time gets a response with `Connection: close`.
-const LINGER: Duration = Duration::from_secs(1);
 
 /// How long requests in progress may take once the server stops. Supervisors usually kill after 30 s; this leaves time
 /// to close the connections to the database.
@@ -101,6 +59,7 @@ pub struct Listener {
     tcp: TcpListener,
     address: SocketAddr,
     admission: Admission,
+    handshakes: Option<Handshakes>,
 }
 
 impl Listener {
@@ -123,7 +82,7 @@ impl Listener {
         };
         let tcp = TcpListener::bind(address).await.map_err(bind_error)?;
         let address = tcp.local_addr().map_err(bind_error)?;
-        Ok(Self { tcp, address, admission: Admission::new(limits) })
+        Ok(Self { tcp, address, admission: Admission::new(limits), handshakes: None })
     }
 
     /// Uses an address that is already bound, by this process or by its parent. Must be called within a tokio runtime.
@@ -131,7 +90,18 @@ impl Listener {
     pub fn from_std(tcp: std::net::TcpListener, per_peer: Option<usize>) -> io::Result<Self> {
         tcp.set_nonblocking(true)?;
         let address = tcp.local_addr()?;
-        Ok(Self { tcp: TcpListener::from_std(tcp)?, address, admission: Admission::new(limits(per_peer)) })
+        let admission = Admission::new(limits(per_peer));
+        Ok(Self { tcp: TcpListener::from_std(tcp)?, address, admission, handshakes: None })
+    }
+
+    /// Serves with TLS only, if it is configured.
+    pub fn secured(self, tls: Option<Tls>) -> Self {
+        Self { handshakes: tls.map(Handshakes::new), ..self }
+    }
+
+    /// Whether it serves with TLS.
+    pub fn is_secure(&self) -> bool {
+        self.handshakes.is_some()
     }
 
     /// The bound socket, for another process. No connection has been accepted.
@@ -176,7 +146,9 @@ impl Listener {
                     // Without a slot the stream is dropped, which closes the connection.
                     let Some(slot) = self.admission.admit(peer.ip()) else { continue };
                     let routes = if slot.is_reserved() { &routes.reserved } else { &routes.all };
-                    connections.spawn(connection(stream, slot, routes.clone(), stopped.clone()));
+                    let (slot, handshakes) = (Arc::new(slot), self.handshakes.clone());
+                    let (routes, stopped) = (routes.clone(), stopped.clone());
+                    connections.spawn(connection::serve(peer, stream, slot, handshakes, routes, stopped));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a connection");
@@ -244,108 +216,9 @@ async fn accept(tcp: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
     }
 }
 
-/// Serves one connection until it ends, or is closed because another one needs its slot. After `stopped`, it is closed
-/// when its request in progress has its response, or after [`LINGER`] if it is idle.
-async fn connection(stream: TcpStream, slot: Slot, routes: Router, mut stopped: watch::Receiver<bool>) {
-    set_socket_options(&stream);
-    let slot = Arc::new(slot);
-    let (routes, stopping, counted) = (TowerToHyperService::new(routes), stopped.clone(), Arc::clone(&slot));
-    let hangup = reveille_web::Hangup::default();
-    let hung_up = hangup.clone();
-    let service = service_fn(move |mut request: Request<Incoming>| {
-        let busy = counted.request();
-        request.extensions_mut().insert(hangup.clone());
-        let (answering, stopping) = (routes.call(request), stopping.clone());
-        async move {
-            let mut answer = answering.await?;
-            if *stopping.borrow() {
-                answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-            }
-            Ok::<_, Infallible>(answer.map(|inner| Counted { inner, _busy: busy }))
-        }
-    });
-    let reserved = slot.is_reserved();
-    let mut connection = pin!(
-        http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(if reserved { RESERVED_HEADERS_WITHIN } else { HEADERS_WITHIN })
-            .keep_alive(!reserved)
-            .max_headers(MAX_HEADERS)
-            .max_header_size(MAX_HEADER_BYTES)
-            .max_buf_size(MAX_BUFFER_BYTES)
-            .serve_connection(TokioIo::new(stream), service)
-    );
-    let stop = async { stopped.wait_for(|stopped| *stopped).await.map(drop) };
-    let ended = tokio::select! {
-        ended = &mut connection => ended,
-        // A client that does not read its response is disconnected when others need the memory.
-        () = hung_up.requested() => return,
-        () = slot.closed() => match slot.is_busy() {
-            false => return,
-            // A request arrived meanwhile: it gets its response, then the connection is closed.
-            true => {
-                connection.as_mut().graceful_shutdown();
-                connection.await
-            }
-        },
-        _ = stop => match timeout(LINGER, &mut connection).await {
-            Ok(ended) => ended,
-            Err(_) => {
-                connection.as_mut().graceful_shutdown();
-                connection.await
-            }
-        },
-    };
-    if let Err(error) = ended {
-        tracing::debug!(%error, "connection ended early");
-    }
-}
-
-/// The body of a response. The request counts as in progress until the body is dropped.
-struct Counted {
-    inner: Body,
-    _busy: Busy,
-}
-
-impl HttpBody for Counted {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.inner).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
-    }
-}
-
-/// Sets the socket options of a connection.
-fn set_socket_options(stream: &TcpStream) {
-    // Responses are written in one piece: waiting to fill a packet would only delay them.
-    let _ = stream.set_nodelay(true);
-    #[cfg(target_os = "linux")]
-    let _ = SockRef::from(stream).set_tcp_user_timeout(Some(READ_WITHIN));
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// A client that reads nothing must not keep its response in memory: the kernel closes its connection.
-    #[cfg(target_os = "linux")]
-    #[tokio::test]
-    async fn a_client_that_reads_nothing_is_disconnected() {
-        let tcp = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let _client = TcpStream::connect(tcp.local_addr().expect("an address")).await.expect("it listens");
-        let (stream, _) = tcp.accept().await.expect("a client");
-        set_socket_options(&stream);
-        assert_eq!(SockRef::from(&stream).tcp_user_timeout().expect("a timeout"), Some(READ_WITHIN));
-    }
 
     /// The soft limit of open files is raised as far as needed and allowed.
     #[test]

@@ -58,6 +58,7 @@ pub const METRICS: &[Metric] = &[
     },
     Metric { name: CLOSED_IDLE, kind: "counter", about: "idle HTTP connections closed because a limit was reached" },
     Metric { name: REFUSED, kind: "counter", about: "HTTP connections refused because a limit was reached" },
+    Metric { name: HANDSHAKES_FAILED, kind: "counter", about: "TLS handshakes that failed, by reason" },
 ];
 
 const BUILD_INFO: &str = "reveille_build_info";
@@ -68,6 +69,7 @@ const CONNECTIONS: &str = "reveille_http_connections";
 const SHORTAGES: &str = "reveille_database_shortages_total";
 const CLOSED_IDLE: &str = "reveille_http_connections_closed_idle_total";
 const REFUSED: &str = "reveille_http_connections_refused_total";
+const HANDSHAKES_FAILED: &str = "reveille_http_tls_handshakes_failed_total";
 
 /// A source of values that are read on every scrape.
 pub trait ScrapeSource: Send + Sync {
@@ -157,6 +159,11 @@ pub(super) fn connection_closed() {
 /// A connection was refused because a limit was reached.
 pub(super) fn connection_refused() {
     counter!(REFUSED).increment(1);
+}
+
+/// A TLS handshake failed: it was `refused`, or `slow`.
+pub(super) fn handshake_failed(reason: &'static str) {
+    counter!(HANDSHAKES_FAILED, "reason" => reason).increment(1);
 }
 
 /// The label of a method; unknown ones are `other`, so that the number of labels is bounded.

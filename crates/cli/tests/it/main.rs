@@ -23,4 +23,5 @@ mod serve;
 mod server;
 mod starting;
 mod statistics;
+mod tls;
 mod up;

@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// Metrics are collected once per process, and tests may share one.
-fn metrics() -> Metrics {
+pub(crate) fn metrics() -> Metrics {
     static METRICS: OnceLock<Metrics> = OnceLock::new();
     METRICS.get_or_init(|| Metrics::install().expect("the first to collect")).clone()
 }

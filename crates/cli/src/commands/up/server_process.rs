@@ -136,7 +136,8 @@ pub(super) async fn run(args: config::Up) -> Result<(), Error> {
     let settings = Settings::of(&args.database, &args.server, &args.queue, &args.flow)?;
     let (control, listener) = inherited().map_err(failed)?;
     let mut tell = control.try_clone().map_err(failed)?;
-    let listener = Listener::from_std(listener, args.server.max_connections_per_peer()).map_err(failed)?;
+    let tls = args.server.tls()?;
+    let listener = Listener::from_std(listener, args.server.max_connections_per_peer()).map_err(failed)?.secured(tls);
     let metrics = Metrics::install()?;
 
     control.set_nonblocking(true).map_err(failed)?;
