@@ -11,7 +11,7 @@ use reveille_flow::events::{HealthCheck, HealthStatus};
 use reveille_flow::{EventDrivenOrchestrator, Flow};
 use reveille_pg::{Component, Migrator, Schema};
 use reveille_queue::Queues;
-use reveille_wake::{ListenerState, Metric};
+use reveille_wake::{Changes, ListenerState, Metric};
 use reveille_web::Api;
 use tokio::time::timeout;
 
@@ -115,6 +115,12 @@ impl Products {
             .merge(reveille_flow::http::api(self.flow.clone()))
             .merge(Api::document_only(http::document()))
             .into_router(max_body_bytes)
+    }
+
+    /// The change signal of the products. It reads counters in memory.
+    pub(crate) fn changes(&self) -> Changes {
+        let queues = self.queues.clone();
+        Changes::of([("queue", Box::new(move || queues.activity()) as _)])
     }
 
     /// The statistics of the products, with samples of their own for the `top` largest of each kind.

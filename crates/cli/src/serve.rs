@@ -163,11 +163,14 @@ impl Server {
         metrics.collect(Arc::new(products.statistics(&database, metrics_top)));
         let reachable: Arc<dyn Check> = Arc::new(DatabaseCheck { database: database.observer(), pool_size });
         let writable = Arc::new(CapacityCheck { database: database.observer() });
+        let (api, changes) = (products.routes(max_body_bytes), products.changes());
+        let console = reveille_console::routes(api.clone(), changes.clone(), reveille_console::Options::default());
         let app = App::new(metrics.clone())
             .max_body(max_body_bytes)
             .allowed_hosts(&allowed_hosts)
             .mount(Router::new(), [reachable, writable])
-            .mount(products.routes(max_body_bytes), products.checks());
+            .mount(api, products.checks())
+            .mount(Router::new().nest(CONSOLE, console), []);
         let (routes, health) = app.build();
         let probed = probed.map(|listener| {
             let routes = health_routes(&health, metrics);
@@ -182,6 +185,7 @@ impl Server {
         health.stopping();
         sleep(shutdown_delay).await;
         let _ = stop_accepting.send(());
+        changes.close();
         // Waiting clients get their responses now; requests in progress finish.
         let _ = tokio::join!(http, products.close());
         // Health is served to the end, as "stopping".

@@ -51,7 +51,7 @@ pub mod testing;
 pub use error::{Error, Result, causes, error_counts, sqlstate};
 pub use log_limit::LogLimit;
 pub use migrate::{Component, Function, Migration, Migrator};
-pub use pool::{Database, OLDEST_SERVER, Options, Session, within};
+pub use pool::{Database, OLDEST_SERVER, Options, Session, observing, within};
 pub use schema::{MAX_IDENTIFIER_BYTES, Schema, Sql};
 
 // The program in the README compiles.

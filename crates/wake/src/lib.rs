@@ -30,6 +30,7 @@
 //!   sends them;
 //! - `write`: `writer.rs` collects writes into batches, `sender.rs` sends a batch until its outcome is known.
 
+mod changes;
 mod error;
 mod in_progress;
 mod metrics;
@@ -46,6 +47,9 @@ use reveille_pg::migrate::{Component, Function, Migration};
 use reveille_pg::{Database, Schema};
 use tokio::time::Instant;
 
+pub use reveille_pg::observing;
+
+pub use changes::{Changes, Subscription};
 pub use error::{Error, Result};
 pub use metrics::{Counts, METRICS, Metric};
 pub use notify::channel::{Channel, Payload, SUFFIX_MAX, Topic, WakeUp, channel_name, topic_key};

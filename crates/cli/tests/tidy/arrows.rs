@@ -19,6 +19,7 @@ const PLACES: &[Place] = &[
     Place { package: "reveille-durable-memory", below: &[], because: "it is what providers are compared with" },
     Place { package: "reveille-queue", below: SHOWN, because: "products do not know each other" },
     Place { package: "reveille-flow", below: SHOWN, because: "products do not know each other" },
+    Place { package: "reveille-console", below: SHOWN, because: "it is a client of the HTTP API and knows no product" },
     Place { package: "reveille", below: EVERYTHING, because: "nothing is above it but measurements" },
     Place { package: "reveille-bench-traffic", below: &[], because: "it knows no queue but by a trait" },
     Place {
@@ -32,8 +33,15 @@ const PLACES: &[Place] = &[
 ];
 const ENGINE: &[&str] = &["reveille-pg", "reveille-wake"];
 const SHOWN: &[&str] = &["reveille-pg", "reveille-wake", "reveille-web"];
-const EVERYTHING: &[&str] =
-    &["reveille-pg", "reveille-wake", "reveille-web", "reveille-durable", "reveille-queue", "reveille-flow"];
+const EVERYTHING: &[&str] = &[
+    "reveille-pg",
+    "reveille-wake",
+    "reveille-web",
+    "reveille-durable",
+    "reveille-queue",
+    "reveille-flow",
+    "reveille-console",
+];
 const MODEL: &[&str] = &["reveille-durable-memory"];
 const MEASURED: &[&str] = &[
     "reveille-pg",

@@ -22,13 +22,18 @@ const ROOMS: &[Rooms] = &[
     Rooms {
         folder: "crates/wake/src",
         rooms: &["notify", "wait", "write"],
-        files: Some(&["error.rs", "in_progress.rs", "lib.rs", "metrics.rs", "options.rs", "snapshot.rs"]),
+        files: Some(&["changes.rs", "error.rs", "in_progress.rs", "lib.rs", "metrics.rs", "options.rs", "snapshot.rs"]),
     },
     Rooms { folder: "crates/wake/db", rooms: DB, files: SNAPSHOT },
     Rooms {
         folder: "crates/queue/src",
         rooms: &["admin", "consume", "groups", "http", "produce", "storage"],
         files: Some(&["error.rs", "id.rs", "lib.rs", "message.rs", "name.rs", "queues.rs", "transaction.rs"]),
+    },
+    Rooms {
+        folder: "crates/console/src",
+        rooms: &["durable", "overview", "parts", "queues", "tasks", "wake"],
+        files: None,
     },
     Rooms { folder: "crates/durable/db", rooms: DB, files: SNAPSHOT },
     Rooms { folder: "crates/queue/db", rooms: DB, files: SNAPSHOT },

@@ -52,6 +52,18 @@ enum Counted {
     No,
 }
 
+tokio::task_local! {
+    /// Set while a future runs whose statements do not count as activity.
+    static OBSERVING: ();
+}
+
+/// Runs a future whose statements do not count as [`activity`](Database::activity), as if they went through
+/// [`observer`](Database::observer): for a screen that reads through code that does other work as well. Tasks that the
+/// future spawns count as usual.
+pub async fn observing<F: Future>(future: F) -> F::Output {
+    OBSERVING.scope((), future).await
+}
+
 struct Inner {
     pool: PgPool,
     pooler: bool,

@@ -115,7 +115,7 @@ impl Database {
     where
         F: Future<Output = sqlx::Result<T>>,
     {
-        if self.1 == Counted::Yes {
+        if self.1 == Counted::Yes && super::OBSERVING.try_with(|()| ()).is_err() {
             self.0.activity.fetch_add(1, Ordering::Relaxed);
         }
         if let Some(route) = self.0.route.as_ref().filter(|route| route.has_alternatives()) {
