@@ -21,12 +21,14 @@ mod tls;
 use std::{sync::Arc, time::Instant};
 
 use axum::{
-    Router,
+    Extension, Router,
     extract::{DefaultBodyLimit, MatchedPath, Request, State},
     middleware::{Next, from_fn_with_state, map_response},
     response::Response,
     routing::get,
 };
+
+use reveille_web::Principal;
 
 pub use admission::Limits;
 pub use document::{document, head};
@@ -94,6 +96,7 @@ impl App {
         let finish = |routes: Router| {
             routes
                 .layer(map_response(reply::as_json))
+                .layer(Extension(Principal::anyone()))
                 .layer(from_fn_with_state(Some(self.guard.clone()), admit))
                 .layer(DefaultBodyLimit::max(self.max_body_bytes))
         };

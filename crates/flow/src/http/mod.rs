@@ -5,6 +5,7 @@
 //! has an outcome of its own: an invalid item does not affect the others. A waiting claim is a future: if the client
 //! closes the connection, the claim is dropped and the steps claimed for it are released.
 
+mod access;
 mod analytics;
 mod batch_item;
 mod bulk;
@@ -27,7 +28,7 @@ mod task;
 mod task_events;
 mod template;
 
-use reveille_web::{Api, ApiError, Query, strict};
+use reveille_web::{Api, ApiError, Needs, Query, strict};
 use serde::{Deserialize, Deserializer};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -71,7 +72,7 @@ pub fn api(flow: Flow) -> Api {
         .merge(analytics::routes());
     let mut routes = OpenApiRouter::with_openapi(openapi::head()).nest(BASE, api);
     openapi::widen(routes.get_openapi_mut());
-    Api::new(strict(routes).with_state(flow))
+    Api::new(strict(routes).with_state(flow), Needs::new(access::NEEDS))
 }
 
 /// The page size: the parameter `limit`, 100 by default.

@@ -8,6 +8,7 @@
 //! nothing was done, or that a retry is safe. No text of the database reaches a client (see the crate `reveille-web`).
 //! A waiting pop is a future: closing the connection drops it, which releases its leases.
 
+mod access;
 mod ack;
 mod admin;
 mod api_error;
@@ -20,7 +21,7 @@ mod schema;
 mod transaction;
 
 use axum::routing::get;
-use reveille_web::{Api, strict};
+use reveille_web::{Api, Needs, strict};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -47,5 +48,5 @@ pub fn api(queues: Queues) -> Api {
     // and must keep working.
     let administration = strict(OpenApiRouter::new().nest(BASE, admin::routes()));
     let all = OpenApiRouter::with_openapi(openapi::head()).nest(BASE, api).merge(administration);
-    Api::new(all.with_state(queues))
+    Api::new(all.with_state(queues), Needs::new(access::NEEDS))
 }

@@ -17,6 +17,7 @@ use tower_http::map_request_body::MapRequestBodyLayer;
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
+use super::access::{self, Need, Needs};
 use super::intake::Compressed;
 use super::memory::Memory;
 use super::openapi::complete;
@@ -30,18 +31,20 @@ const COMPRESSED_FROM: u16 = 4 * 1024;
 pub struct Api {
     router: Router,
     document: OpenApi,
+    needs: Needs,
 }
 
 impl Api {
-    /// The routes of a product. The responses that all routes share are added to their document.
-    pub fn new(routes: OpenApiRouter) -> Api {
+    /// The routes of a product, and what a client needs to use them. The responses that all routes share are added to
+    /// their document.
+    pub fn new(routes: OpenApiRouter, needs: Needs) -> Api {
         let (router, document) = routes.split_for_parts();
-        Api { router, document: complete(document) }
+        Api { router, document: complete(document), needs }
     }
 
     /// A document for routes that are implemented elsewhere. Merging others into it keeps its title.
     pub fn document_only(document: OpenApi) -> Api {
-        Api { router: Router::new(), document }
+        Api { router: Router::new(), document, needs: Needs::default() }
     }
 
     /// Adds the routes and the document of another API.
@@ -50,10 +53,26 @@ impl Api {
     /// If both have the same route, or different schemas with the same name. Both are mistakes in the program.
     pub fn merge(self, other: Api) -> Api {
         check_schemas(&self.document, &other.document);
-        Api { router: self.router.merge(other.router), document: self.document.merge_from(other.document) }
+        Api {
+            router: self.router.merge(other.router),
+            document: self.document.merge_from(other.document),
+            needs: self.needs.merge(other.needs),
+        }
+    }
+
+    /// What clients need to use the routes.
+    pub fn needs(&self) -> &Needs {
+        &self.needs
+    }
+
+    /// The differences between the documented routes and the table of needs, for a test: there must be none.
+    pub fn undocumented_needs(&self) -> Vec<String> {
+        access::undocumented(&self.needs, &self.document)
     }
 
     /// The routes, and the document at `/openapi.json`.
+    ///
+    /// Each request needs a [`Principal`](super::Principal) in its extensions, except for open routes.
     ///
     /// `max_body_bytes` bounds a request body after decompression, because it is held in memory. Responses are
     /// compressed if the client accepts it, except event streams: events would be delayed in the compressor.
@@ -64,6 +83,7 @@ impl Api {
         let compressed = CompressionLayer::new().quality(CompressionLevel::Fastest).compress_when(when);
         // An unknown encoding is rejected where the body is read, with the usual error body.
         let decompressed = RequestDecompressionLayer::new().pass_through_unaccepted(true);
+        let needs = self.needs.merge(Needs::new(&[("GET", "/openapi.json", Need::Open)]));
         self.router
             .route("/openapi.json", get(async move || document))
             // Counted before compression: the compressor keeps the input that it has not read.
@@ -72,6 +92,8 @@ impl Api {
             .layer((decompressed, MapRequestBodyLayer::new(Body::new)))
             .layer(DefaultBodyLimit::max(max_body_bytes))
             .layer(map_request_with_state(Memory::new(max_body_bytes), prepare))
+            // The outermost: nothing is read or reserved for a request that may not be made.
+            .layer(from_fn_with_state(needs, access::enforce))
     }
 }
 

@@ -15,6 +15,8 @@ use utoipa::ToSchema;
 
 /// After how many seconds a client may retry.
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
+/// How a client authenticates.
+const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer");
 /// The longest message, in bytes: it may quote client input.
 const MESSAGE_MAX: usize = 1_000;
 /// While the database is not reachable.
@@ -55,6 +57,11 @@ impl ApiError {
     pub fn not_a_timestamp(name: &str, text: &str) -> ApiError {
         let expected = "must be a timestamp such as 2026-01-31T12:00:00Z";
         ApiError::bad_request(format!("invalid parameter `{name}`: {expected}, got {text:?}"))
+    }
+
+    /// 401 with `WWW-Authenticate`: credentials are missing or not valid.
+    pub fn unauthenticated(message: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::UNAUTHORIZED, message)
     }
 
     /// 404.
@@ -137,6 +144,9 @@ impl IntoResponse for ApiError {
             body.extend(self.fields);
             (self.status, Json(body)).into_response()
         };
+        if self.status == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, CHALLENGE);
+        }
         if self.transient {
             response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
         }

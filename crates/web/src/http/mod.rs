@@ -1,5 +1,6 @@
 //! Everything that needs the web server and the OpenAPI document.
 
+mod access;
 mod api;
 mod body;
 mod error;
@@ -13,6 +14,9 @@ mod schema;
 mod strict;
 mod unread;
 
+pub use access::{
+    Credentials, GLOB_MAX, Glob, Grant, Need, Needs, NotAGlob, NotAGrant, Principal, Role, Scope, Visible,
+};
 pub use api::Api;
 pub use body::{Body, RawBody, Text};
 pub use error::{ApiError, Failure};
