@@ -32,6 +32,7 @@ check: ## format, lints, documentation, tidiness; changes nothing
 	cargo clippy --package reveille-flow --features pgmq,rabbitmq --lib --quiet -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --quiet
 	cargo test --workspace --test tidy --quiet
+	scripts/cargo-deny.sh
 
 bench: ## measure, against the targets and the peers (BENCH="durable --quick")
 	@scripts/postgres.sh
