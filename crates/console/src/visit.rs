@@ -6,6 +6,7 @@ use axum::extract::{FromRequestParts, OriginalUri};
 use axum::http::Extensions;
 use axum::http::request::Parts;
 use maud::Markup;
+use reveille_web::Principal;
 use serde::de::DeserializeOwned;
 use time::OffsetDateTime;
 
@@ -18,6 +19,7 @@ pub struct Visit {
     api: Api,
     /// Who asks, for the access checks of the API.
     visitor: Extensions,
+    principal: Principal,
     /// Below the console, without the first slash, encoded.
     path: String,
     /// Whether the address is the console's own, without a final slash.
@@ -49,6 +51,11 @@ impl Visit {
         Url::raw(&self.path, given.collect())
     }
 
+    /// Who asks. What it may not do, the API refuses; a page leaves out what would be refused.
+    pub fn principal(&self) -> &Principal {
+        &self.principal
+    }
+
     /// Whether actions are left out.
     pub fn is_read_only(&self) -> bool {
         self.read_only
@@ -75,9 +82,13 @@ impl FromRequestParts<Console> for Visit {
     async fn from_request_parts(parts: &mut Parts, console: &Console) -> Result<Visit, Infallible> {
         let original = parts.extensions.get::<OriginalUri>().map_or(&parts.uri, |original| &original.0);
         let query = parts.uri.query().unwrap_or_default();
+        let principal = parts.extensions.get::<Principal>().cloned().unwrap_or_else(Principal::anonymous);
+        let mut visitor = Extensions::new();
+        visitor.insert(principal.clone());
         Ok(Visit {
             api: console.api.clone(),
-            visitor: Extensions::new(),
+            visitor,
+            principal,
             path: parts.uri.path().trim_start_matches('/').to_owned(),
             at_root: parts.uri.path() == "/" && !original.path().ends_with('/'),
             parameters: form_urlencoded::parse(query.as_bytes()).into_owned().collect(),
