@@ -39,11 +39,16 @@ pub use handshake::Peer;
 pub use health::{Check, Health, Verdict};
 pub use listen::{Connections, Listener, MAX_CONNECTIONS, Routes};
 pub use metrics::{METRICS, Metrics, ScrapeSource};
+use reveille_web::RequestId;
 pub use tls::{Tls, TlsFiles};
+use tracing::Instrument as _;
 
 /// The default limit of a request body. A body is held in memory; the total of all bodies is bounded in the crate
 /// `web`.
 const MAX_BODY_BYTES: usize = 10 * 1024 * 1024;
+
+/// The target of the access log, a line per request at level debug.
+const ACCESS: &str = "reveille::access";
 
 /// The server under construction.
 pub struct App {
@@ -138,17 +143,27 @@ async fn only_when_started(State(health): State<Arc<Health>>, request: Request, 
     }
 }
 
-/// Counts and times every request by its route, never by its path, of which a client can invent any number; and rejects
-/// cross-origin requests of web pages. One layer does both, because each layer takes memory per waiting client.
-async fn admit(State(guard): State<Option<Guard>>, request: Request, next: Next) -> Response {
+/// Gives every request its id; counts, times and logs it by its route, never by its path, of which a client can invent
+/// any number and which has names of others; and rejects cross-origin requests of web pages. One layer does it all,
+/// because each layer takes memory per waiting client.
+async fn admit(State(guard): State<Option<Guard>>, mut request: Request, next: Next) -> Response {
     let began = Instant::now();
+    let id = RequestId::of(request.headers());
+    request.extensions_mut().insert(id.clone());
     let route = request.extensions().get::<MatchedPath>().map_or("unmatched".into(), |it| it.as_str().to_owned());
     let method = metrics::method(request.method());
+    // Every line that is logged for the request has the id, whatever level is logged.
+    let span = tracing::error_span!("request", id = %id);
     let rejection = guard.and_then(|guard| guard.reject(&request));
-    let response = match rejection {
+    let mut response = match rejection {
         Some(rejection) => rejection,
-        None => next.run(request).await,
+        None => next.run(request).instrument(span.clone()).await,
     };
-    metrics::request(method, route, response.status(), began.elapsed());
+    response.headers_mut().insert(RequestId::HEADER, id.to_header());
+    let (status, took) = (response.status(), began.elapsed());
+    span.in_scope(|| {
+        tracing::debug!(target: ACCESS, method, %route, status = status.as_u16(), ms = took.as_millis() as u64, "request");
+    });
+    metrics::request(method, route, status, took);
     response
 }

@@ -17,6 +17,7 @@ mod process;
 mod python;
 mod queue;
 mod remote;
+mod request_ids;
 mod root;
 mod schemathesis;
 mod serve;
