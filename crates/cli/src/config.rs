@@ -11,6 +11,7 @@ mod duration;
 mod file;
 mod flow;
 mod keys;
+mod migrate;
 mod private;
 mod queue;
 mod remote;
@@ -29,6 +30,7 @@ use clap::{
 pub use document::{Key, documented, keys};
 pub use durable::{Durable, Import};
 pub use flow::Flow;
+pub use migrate::Migrate;
 use private::default_data_dir;
 pub(crate) use private::is_root;
 pub use private::{Down, Psql};
@@ -41,8 +43,9 @@ pub use source::{Setting, Source};
 
 use crate::error::Error;
 
-/// The default log filter: info, without the notices of the driver.
-const DEFAULT_LOG: &str = "info,sqlx=warn";
+/// The default log filter: info, without the notices of the driver, and without the failures of orchestrations of the demo,
+/// which are their own business.
+const DEFAULT_LOG: &str = "info,sqlx=warn,duroxide=error";
 
 /// `reveille --version`: the version and the supported servers.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\nPostgreSQL 14 to 18");
@@ -62,6 +65,7 @@ Examples:
   reveille up --data-dir ./data             … in ./data
   reveille up --listen 127.0.0.1:7000       … on another port
   reveille up --open                        … and opens the console in the browser
+  reveille up --demo                        … with something to look at
   DATABASE_URL=postgres://… reveille up     starts no PostgreSQL: uses that database";
 
 const SERVE_EXAMPLES: &str = "\
@@ -74,13 +78,6 @@ Examples:
                                             through a transaction-mode pooler
 
 Other users of this machine can read a command line: keep passwords in DATABASE_URL.";
-
-const MIGRATE_EXAMPLES: &str = "\
-Examples:
-  reveille migrate                          bring the schema up to date
-  reveille migrate --dry-run                list pending migrations
-  reveille migrate --dump > reveille.sql    print the whole schema as SQL; needs no database
-  reveille migrate --verify                 exit with 1 if migrations are pending";
 
 const DOCTOR_EXAMPLES: &str = "\
 Examples:
@@ -157,7 +154,7 @@ pub enum Command {
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(Serve),
     /// Bring the database schema up to date
-    #[command(after_help = MIGRATE_EXAMPLES)]
+    #[command(after_help = migrate::EXAMPLES)]
     Migrate(Migrate),
     /// Check a set-up, and explain how to fix it
     #[command(after_help = DOCTOR_EXAMPLES)]
@@ -206,6 +203,9 @@ pub struct Up {
     /// Open the console in the browser when it is ready
     #[arg(long)]
     pub open: bool,
+    /// Run a demo: producers, consumers, workers and orchestrations, a few messages and tasks a second
+    #[arg(long)]
+    pub demo: bool,
     /// Internal: serve HTTP for a parent process that runs as root
     #[arg(long, hide = true)]
     pub server_process: bool,
@@ -223,23 +223,6 @@ pub struct Serve {
     /// Task graphs.
     #[command(flatten)]
     pub flow: Flow,
-    /// The database.
-    #[command(flatten)]
-    pub database: Database,
-}
-
-/// `reveille migrate`.
-#[derive(Debug, Args)]
-pub struct Migrate {
-    /// List pending migrations without applying them
-    #[arg(long, group = "instead")]
-    pub dry_run: bool,
-    /// Print the whole schema as SQL; needs no database
-    #[arg(long, group = "instead")]
-    pub dump: bool,
-    /// Exit with 1 if the schema is not up to date, without changing it
-    #[arg(long, group = "instead")]
-    pub verify: bool,
     /// The database.
     #[command(flatten)]
     pub database: Database,

@@ -11,6 +11,7 @@ pub mod client;
 pub mod commands;
 pub mod config;
 mod database_check;
+mod demo;
 mod error;
 pub mod exit;
 pub mod http;

@@ -23,6 +23,7 @@ use crate::{
     commands::open_configured,
     config,
     database_check::{CapacityCheck, DatabaseCheck},
+    demo::Demo,
     error::{Error, explain},
     http::{App, CONSOLE, Check, Health, Listener, Metrics, health_routes},
     logging::announce,
@@ -97,6 +98,8 @@ pub(crate) struct Settings {
     /// A second address for health and metrics.
     health_listen: Option<SocketAddr>,
     products: products::Settings,
+    /// Whether a demo runs.
+    demo: bool,
 }
 
 impl Settings {
@@ -116,7 +119,22 @@ impl Settings {
         let (pool_size, shutdown_delay) = (database.pool_size(), server.shutdown_delay);
         let (metrics_top, health_listen) = (server.metrics_top, server.health_listen);
         let allowed_hosts = server.allowed_hosts.clone();
-        Ok(Self { pool_size, shutdown_delay, max_body_bytes, metrics_top, allowed_hosts, health_listen, products })
+        let demo = false;
+        Ok(Self {
+            pool_size,
+            shutdown_delay,
+            max_body_bytes,
+            metrics_top,
+            allowed_hosts,
+            health_listen,
+            products,
+            demo,
+        })
+    }
+
+    /// The same with a demo, or without.
+    pub(crate) fn demo(self, demo: bool) -> Self {
+        Self { demo, ..self }
     }
 }
 
@@ -146,6 +164,7 @@ impl Server {
     async fn prepare_and_serve(self, ready: impl FnOnce()) -> Result<(), Error> {
         let Server { listener, metrics, database, schema, shutdown, settings } = self;
         let Settings { pool_size, shutdown_delay, max_body_bytes, metrics_top, allowed_hosts, .. } = settings;
+        let site = site(&listener);
         let (products, probed) = (settings.products, bind_health(settings.health_listen).await?);
         // No product runs until its tables exist.
         let prepared =
@@ -179,9 +198,16 @@ impl Server {
         let (stop_accepting, stopped) = oneshot::channel::<()>();
         let http = tokio::spawn(listener.serve(routes, async { stopped.await.unwrap_or_default() }));
         health.started();
+        let demo = match settings.demo {
+            true => Some(Box::pin(Demo::start(&site, &database, &schema)).await?),
+            false => None,
+        };
         ready();
         shutdown.requested().await;
 
+        if let Some(demo) = demo {
+            demo.stop().await;
+        }
         health.stopping();
         sleep(shutdown_delay).await;
         let _ = stop_accepting.send(());

@@ -39,7 +39,7 @@ pub(super) async fn run(args: config::Up) -> Result<(), Error> {
     let shutdown = Shutdown::on_signals()?;
     let listen = args.server.listen()?;
     let schema = args.database.schema()?;
-    let settings = Settings::of(&args.database, &args.server, &args.queue, &args.flow)?;
+    let settings = Settings::of(&args.database, &args.server, &args.queue, &args.flow)?.demo(args.demo);
     let tls = args.server.tls()?;
     if args.database.url().is_some() {
         announce("DATABASE_URL is set: using that database, starting no PostgreSQL");
@@ -158,7 +158,7 @@ fn direct(settings: &config::Database) -> reveille_pg::Options {
 
 /// Says that the server is ready, and opens the browser if that is wanted.
 fn welcome(args: &config::Up, site: &str, cluster: Option<&Cluster>) {
-    for line in banner(site, cluster).lines() {
+    for line in banner(site, cluster, args.demo).lines() {
         announce(line);
     }
     if args.open {
@@ -167,7 +167,7 @@ fn welcome(args: &config::Up, site: &str, cluster: Option<&Cluster>) {
 }
 
 /// Where the console is, where the data is, and how to stop.
-fn banner(site: &str, cluster: Option<&Cluster>) -> String {
+fn banner(site: &str, cluster: Option<&Cluster>, demo: bool) -> String {
     let mut text = format!("reveille {} is ready\n\n", env!("CARGO_PKG_VERSION"));
     let mut row = |name: &str, what: String| {
         // Writing to a string does not fail.
@@ -180,6 +180,8 @@ fn banner(site: &str, cluster: Option<&Cluster>) -> String {
         row("its files", cluster.data_dir().display().to_string());
         row("its log", cluster.log_path().display().to_string());
     }
+    let demo = if demo { "running, in queues demo.… and the namespace demo" } else { "add --demo to this command" };
+    row("demo", demo.to_owned());
     text.push_str(if cluster.is_some() { "\nCtrl-C stops both" } else { "\nCtrl-C stops it" });
     text
 }

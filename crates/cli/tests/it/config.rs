@@ -61,7 +61,7 @@ async fn a_flag_overrides_a_variable_overrides_the_file() {
     assert_eq!((&setting("lock-timeout")["file"], &setting("lock-timeout")["line"]), (&file.path().into(), &4.into()));
     assert_eq!(value("allowed-hosts"), ("a.example,b.example".into(), "file".into()));
     assert_eq!(value("statement-timeout"), ("30s".into(), "default".into()));
-    assert_eq!(value("log"), ("info,sqlx=warn".into(), "default".into()));
+    assert_eq!(value("log"), ("info,sqlx=warn,duroxide=error".into(), "default".into()));
     assert_eq!(value("server"), ("http://127.0.0.1:6632".into(), "default".into()));
     assert_eq!(value("data-dir"), (Value::Null, "default".into()));
 

@@ -2,6 +2,7 @@
 
 mod command_line;
 mod config;
+mod demo;
 mod described;
 mod doctor;
 mod down;

@@ -133,7 +133,7 @@ pub(super) async fn run(args: config::Up) -> Result<(), Error> {
     let failed = |source| Error::ServerProcess { user: "the server's user".to_owned(), source };
     let shutdown = Shutdown::by_parent()?;
     let schema = args.database.schema()?;
-    let settings = Settings::of(&args.database, &args.server, &args.queue, &args.flow)?;
+    let settings = Settings::of(&args.database, &args.server, &args.queue, &args.flow)?.demo(args.demo);
     let (control, listener) = inherited().map_err(failed)?;
     let mut tell = control.try_clone().map_err(failed)?;
     let tls = args.server.tls()?;
