@@ -236,6 +236,7 @@ impl Error {
                 let key = match option.as_str() {
                     "listen_url" => "--direct-url (REVEILLE_DIRECT_URL)",
                     "pooler" => "--pooler (REVEILLE_POOLER)",
+                    "role" => "--roles",
                     "max_connections" => "--pool-size (REVEILLE_POOL_SIZE)",
                     _ => "--database-url (DATABASE_URL)",
                 };

@@ -38,22 +38,7 @@ impl Schema {
     /// # Errors
     /// [`Error::Config`] naming the option `schema` and the reason.
     pub fn new(name: &str) -> Result<Schema> {
-        let refuse = |reason: String| Err(Error::config("schema", reason));
-        if name.is_empty() {
-            return refuse("the name is empty".into());
-        }
-        if name.contains('\0') {
-            return refuse("the name contains a NUL character, which PostgreSQL cannot store".into());
-        }
-        if name.len() > MAX_IDENTIFIER_BYTES {
-            return refuse(format!(
-                "the name is {} bytes long, PostgreSQL keeps {MAX_IDENTIFIER_BYTES} and would cut the rest",
-                name.len()
-            ));
-        }
-        if name.starts_with("pg_") {
-            return refuse("the prefix \"pg_\" is reserved by PostgreSQL for its own schemas".into());
-        }
+        check_name("schema", name)?;
         Ok(Schema(Arc::new(Names { name: name.into(), identifier: identifier(name), literal: literal(name) })))
     }
 
@@ -91,6 +76,27 @@ impl Schema {
             Err(word) => panic!("unknown placeholder {{{word}}} in SQL text: {}", first_line(text)),
         }
     }
+}
+
+/// Rejects what is no name of a schema or a role.
+pub(crate) fn check_name(option: &'static str, name: &str) -> Result<()> {
+    let refuse = |reason: String| Err(Error::config(option, reason));
+    if name.is_empty() {
+        return refuse("the name is empty".into());
+    }
+    if name.contains('\0') {
+        return refuse("the name contains a NUL character, which PostgreSQL cannot store".into());
+    }
+    if name.len() > MAX_IDENTIFIER_BYTES {
+        return refuse(format!(
+            "the name is {} bytes long, PostgreSQL keeps {MAX_IDENTIFIER_BYTES} and would cut the rest",
+            name.len()
+        ));
+    }
+    if name.starts_with("pg_") {
+        return refuse("the prefix \"pg_\" is reserved by PostgreSQL for its own names".into());
+    }
+    Ok(())
 }
 
 impl fmt::Debug for Schema {
@@ -147,7 +153,7 @@ impl SqlSafeStr for &Sql {
     }
 }
 
-fn identifier(name: &str) -> Box<str> {
+pub(crate) fn identifier(name: &str) -> Box<str> {
     format!("\"{}\"", name.replace('"', "\"\"")).into()
 }
 

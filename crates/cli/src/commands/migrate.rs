@@ -1,7 +1,7 @@
 //! `reveille migrate`: brings the schema up to date.
 //!
 //! The server migrates when it starts. This command is for reviewing migrations first, for deployments in steps, and
-//! for servers without the right to create tables.
+//! for servers without the right to create tables, whose role it can make (`--roles`).
 
 use std::io::Write as _;
 
@@ -18,6 +18,11 @@ pub(super) async fn run(args: Migrate) -> Result<(), Error> {
         let mut out = std::io::stdout().lock();
         return Ok(out.write_all(migrator.dump().as_bytes()).and_then(|()| out.flush())?);
     }
+    if let (Some(role), true) = (&args.roles, args.print) {
+        let sql = migrator.grants(role).map_err(|error| Error::database("reading the name", error))?;
+        let mut out = std::io::stdout().lock();
+        return Ok(out.write_all(sql.as_str().as_bytes()).and_then(|()| out.flush())?);
+    }
     let failed = |doing| move |error| Error::database(doing, error);
     let url = args.database.url().ok_or(Error::NoDatabase)?;
     // Interactive: an unreachable database is an error at once.
@@ -32,6 +37,10 @@ pub(super) async fn run(args: Migrate) -> Result<(), Error> {
     } else {
         let done = migrator.run(&database).await.map_err(failed("migrating the schema"))?;
         report(&schema, &done.applied, "applied to");
+        if let Some(role) = &args.roles {
+            migrator.grant(&database, role).await.map_err(failed("granting the rights of the role"))?;
+            say(format_args!("the role {role} may serve {}", schema.quoted()));
+        }
     }
     database.close().await;
     Ok(())

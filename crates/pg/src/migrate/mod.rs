@@ -29,7 +29,8 @@ use std::time::Duration;
 use sqlx::PgConnection;
 
 use crate::retry::{Policy, retry};
-use crate::{Database, Error, Result, Schema};
+use crate::schema::{check_name, identifier, literal};
+use crate::{Database, Error, Result, Schema, Sql};
 pub use error::MigrationError;
 use ledger::Ledger;
 
@@ -174,6 +175,35 @@ impl Migrator {
         }
         script.push_str("\ncommit;\n");
         script
+    }
+
+    /// The SQL that gives `role` just the rights that a server needs on this schema, as [`Migrator::grant`] runs it.
+    ///
+    /// # Errors
+    /// [`Error::Config`] naming the option `role`, if the name is not valid.
+    pub fn grants(&self, role: &str) -> Result<Sql> {
+        check_name("role", role)?;
+        let vars = [("role", &*identifier(role)), ("role_text", &*literal(role))];
+        Ok(self.schema.sql_with(include_str!("roles.sql"), &vars))
+    }
+
+    /// Gives `role` just the rights that a server needs on this schema, which is up to date. Creates the role without a
+    /// login if it does not exist. Transient failures are retried.
+    ///
+    /// # Errors
+    /// As [`Migrator::grants`], or that this user may not create roles or grant these rights. Nothing was changed.
+    ///
+    /// # Cancel safety
+    /// Dropping the future rolls back.
+    pub async fn grant(&self, db: &Database, role: &str) -> Result<()> {
+        let sql = self.grants(role)?;
+        let attempt = async |_| {
+            let mut transaction = db.begin().await?;
+            self.lock(&mut transaction).await?;
+            sqlx::raw_sql(&sql).execute(&mut *transaction).await?;
+            Ok(transaction.commit().await?)
+        };
+        retry(&Policy::default(), "grant", attempt).await
     }
 
     fn missing(&self, ledger: &Ledger) -> Result<Vec<plan::Pending>, MigrationError> {
