@@ -38,6 +38,7 @@ pub(super) const DOCUMENTS: &[(&str, &str)] = &[
     ("metrics.md", include_str!("../../../../docs/metrics.md")),
     ("operating.md", include_str!("../../../../docs/operating.md")),
     ("queue.md", include_str!("../../../../docs/queue.md")),
+    ("runbook.md", include_str!("../../../../docs/runbook.md")),
     ("security.md", include_str!("../../../../docs/security.md")),
     ("wake.md", include_str!("../../../../docs/wake.md")),
 ];

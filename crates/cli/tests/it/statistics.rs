@@ -128,7 +128,7 @@ async fn queues_beyond_the_limit_share_a_sample() {
 }
 
 /// promtool, from PATH or from where `scripts/promtool.sh` puts it.
-fn promtool() -> Option<PathBuf> {
+pub(crate) fn promtool() -> Option<PathBuf> {
     let built = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("the folder of what is built");
     let own = built.join("promtool");
     let path = std::env::var_os("PATH").unwrap_or_default();

@@ -7,7 +7,7 @@
 mod arrows;
 mod columns;
 mod commands;
-
+mod deploy;
 mod documented;
 mod glossary;
 mod length;
