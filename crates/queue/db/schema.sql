@@ -41,6 +41,7 @@ create table {schema}.consumer (
     mode text not null,
     since timestamp with time zone,
     created_at timestamp with time zone not null default now(),
+    paused_at timestamp with time zone,
     constraint consumer_mode_check CHECK ((mode = ANY (ARRAY['all'::text, 'new'::text, 'timestamp'::text]))),
     constraint consumer_pkey PRIMARY KEY (id),
     constraint consumer_queue_id_fkey FOREIGN KEY (queue_id) REFERENCES {schema}.queue(id) ON DELETE CASCADE
@@ -141,6 +142,7 @@ create table {schema}.queue (
     charge_expired_leases boolean not null default true,
     revision integer not null default 0,
     created_at timestamp with time zone not null default now(),
+    paused_at timestamp with time zone,
     constraint queue_pkey PRIMARY KEY (id)
 );
 CREATE UNIQUE INDEX queue_name ON {schema}.queue USING btree (md5(name));

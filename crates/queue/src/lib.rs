@@ -24,11 +24,14 @@ pub use admin::configure::{Change, Configured, Settings};
 pub use admin::dead_letters::{DeadLetter, DeadLetterFilter, Replayed};
 pub use admin::figures::{DEAD_LETTERS_COUNTED, Figures, GroupFigures, QueueFigures};
 pub use admin::maintenance::Maintenance;
-pub use admin::message_counters::{COUNTED_MAX, GroupCounts, GroupMessageCounts, MessageCounts, QueueCounts};
+pub use admin::message_counters::{COUNTED_MAX, GroupCounts, GroupMessageCounts, MessageCounts, QueueCounts, Rates};
+pub use admin::message_pages::{BrowseFilter, BrowsedMessage, Content, MessageInfo, MessageKey};
 pub use admin::messages::{
     ListedMessage, MessageDetail, MessageFilter, MessageState, MessageStatus, Reader, ReadingMode, Retried,
 };
 pub use admin::metrics::METRICS;
+pub use admin::queue_pages::{Backlog, COUNTED_PARTITIONS_MAX, Paged, PartitionFilter, QueueFilter, QueueSummary};
+pub use admin::replay::{MATCHING_COUNTED, Matching, ReplayStep, STEP_MAX};
 pub use admin::resources::{
     Counts, CursorState, Depth, Listed, Overview, PAGE_MAX, Page, PartitionState, QueueDetail, QueueState, Space,
 };

@@ -34,7 +34,7 @@ impl Document {
     }
 
     /// The description of a path; if several match, the one with the fewest parameters.
-    fn route(&self, path: &str) -> &Value {
+    pub(crate) fn route(&self, path: &str) -> &Value {
         let parts: Vec<&str> = path.split('/').collect();
         let is_name = |part: &str| part.starts_with('{');
         let fits = |route: &str| {

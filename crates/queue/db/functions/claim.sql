@@ -13,6 +13,7 @@
 --          for `waiter`: next_due_ms; dead_lettered, the number of messages that became dead letters; now_us, the time,
 --          if nothing that is due was left. lease_partitions may add such a row with dead_lettered alone.
 --          No row: there is no such queue.
+-- Pauses:  of a paused queue or group, and during pop maintenance, nothing is due until it ends; this wakes waiters.
 -- Locks:   cursors by cursor_due forwards, skip locked; of a partition that is empty its row, skip locked.
 -- Commit:  with synchronous_commit = off, unless a group is created. A crash of the database may forget the newest
 --          leases: their messages are delivered again, and an ack of them is refused, as if the leases had expired.
@@ -74,7 +75,8 @@ begin
            q.delayed_processing_seconds = 0 and q.window_buffer_seconds = 0 as is_plain,
            q.charge_expired_leases,
            k.id as consumer_id,
-           (select m.enabled from {schema}.maintenance m where m.name = 'pop') as in_maintenance
+           q.paused_at is not null or k.paused_at is not null
+               or (select m.enabled from {schema}.maintenance m where m.name = 'pop') as is_paused
     into source
     from {schema}.queue q
     left join {schema}.consumer k on k.queue_id = q.id and md5(k.name) = md5(group_name) and k.name = group_name
@@ -85,7 +87,7 @@ begin
     if source.consumer_id is not null and not in_write then
         ignored := set_config('synchronous_commit', 'off', true);
     end if;
-    if source.in_maintenance then
+    if source.is_paused then
         now_us := (extract(epoch from as_of) * 1000000)::bigint;
         dead_lettered := 0;
         return next;

@@ -9,6 +9,6 @@ from {schema}.configure(
         $4::integer, $5::integer, $6::integer, $7::bigint, $8::integer,
         $9::boolean, $10::boolean, $11::integer, $12::integer, $13::integer,
         $14::integer, $15::integer, $16::boolean, $17::integer, $18::boolean, $19::integer, $20::boolean,
-        null, null
+        null, null, null
     )::{schema}.queue,
     $21::text, $22::text) q

@@ -4,8 +4,8 @@
 -- Messages behind a cursor are counted from offsets; their age is that of the segment at the cursor.
 -- Index: primary keys of cursor and segment, one lookup each per cursor, and one more per cursor with messages to read.
 --        10 000 partitions with three groups that all lag: 0.2 s, one group: 60 ms.
-select k.name, q.name as queue, k.mode, k.since, k.created_at, count(p.id) as partitions, count(o.created_at)
-    as lagging,
+select k.name, q.name as queue, k.mode, k.since, k.created_at, k.paused_at, count(p.id) as partitions,
+       count(o.created_at) as lagging,
        coalesce(sum(h.head - a.position), 0)::bigint as lag,
        coalesce(max(extract(epoch from now() - o.created_at)), 0)::float8 as lag_seconds,
        count(*) filter (where c.lease_id is not null and c.due_at > now()) as leases, max(c.read_at) as read_at

@@ -1,8 +1,9 @@
 /* list_dead_letters */
 -- Dead letters, newest first, with their total number.
 -- $1 queue text  $2 partition text  $3 consumer text  $4 from timestamptz  $5 before timestamptz  $6 ids bigint[]
--- $7 partition_id bigint  $8 transaction_id text; null: any
--- $9 limit bigint  $10 offset bigint  $11 bytes bigint: of the page, at least one dead letter
+-- $7 partition_id bigint  $8 transaction_id text  $9 error text: part of it, in any case
+-- $10 up_to bigint: the last id; null: any
+-- $11 limit bigint  $12 offset bigint  $13 bytes bigint: of the page, at least one dead letter
 -- Index: dead_letter_queue, dead_letter_partition, or the primary key.
 select d.*
 from (select d.*, row_number() over (order by d.id desc) as nth,
@@ -21,6 +22,8 @@ from (select d.*, row_number() over (order by d.id desc) as nth,
             and ($6::bigint[] is null or d.id = any ($6::bigint[]))
                 and ($7::bigint is null or d.partition_id = $7::bigint)
             and ($8::text is null or d.transaction_id = $8::text)
-          order by d.id desc limit $9::bigint offset $10::bigint) d) d
-where d.nth = 1 or d.upto_bytes <= $11::bigint
+            and ($9::text is null or strpos(lower(d.error), lower($9::text)) > 0)
+            and ($10::bigint is null or d.id <= $10::bigint)
+          order by d.id desc limit $11::bigint offset $12::bigint) d) d
+where d.nth = 1 or d.upto_bytes <= $13::bigint
 order by d.id desc

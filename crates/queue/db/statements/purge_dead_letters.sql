@@ -1,5 +1,5 @@
 /* purge_dead_letters */
--- Deletes dead letters. $1 to $8 as in list_dead_letters  $9 limit bigint
+-- Deletes dead letters. $1 to $10 as in list_dead_letters  $11 limit bigint
 -- Rows:  their ids.
 delete from {schema}.dead_letter d
 where d.id = any (array(
@@ -12,5 +12,7 @@ where d.id = any (array(
           and ($5::timestamptz is null or d.failed_at < $5::timestamptz)
       and ($6::bigint[] is null or d.id = any ($6::bigint[])) and ($7::bigint is null or d.partition_id = $7::bigint)
       and ($8::text is null or d.transaction_id = $8::text)
-    order by d.id limit $9::bigint))
+      and ($9::text is null or strpos(lower(d.error), lower($9::text)) > 0)
+      and ($10::bigint is null or d.id <= $10::bigint)
+    order by d.id limit $11::bigint))
 returning d.id

@@ -1,5 +1,6 @@
 /* sweep */
--- The positions of the sources that have something due for their group, or have no such group yet.
+-- The positions of the sources that have something due for their group, or have no such group yet;
+-- not those that are paused.
 -- $1 queues text[]  $2 partitions text[]  $3 namespaces text[]  $4 tasks text[]  $5 groups text[]
 -- Index: names; then cursor_due, the first entry of each.
 select n.position::integer
@@ -12,6 +13,7 @@ where exists (
            or n.queue is null and (n.namespace is null or md5(q.namespace) = md5(n.namespace)
                and q.namespace = n.namespace)
               and (n.task is null or md5(q.task) = md5(n.task) and q.task = n.task))
+      and q.paused_at is null and k.paused_at is null
       and (k.id is null
            or n.partition is null and exists (select from {schema}.cursor c
                where c.consumer_id = k.id and c.due_at <= now() and c.due_at < 'infinity')

@@ -7,7 +7,9 @@
 //! Messages of `push_in` and `ack_in` are not counted: this process does not learn whether those transactions commit.
 
 use std::collections::HashMap;
+use std::time::Instant;
 
+use crate::admin::rate::Rate;
 use crate::queues::Queues;
 use parking_lot::{Mutex, MutexGuard};
 
@@ -64,6 +66,17 @@ impl GroupCounts {
     }
 }
 
+/// Messages per second of a queue, of the last ten seconds or so.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Rates {
+    /// Stored, without duplicates.
+    pub pushed: f64,
+    /// Delivered to consumers of any group, including redeliveries.
+    pub delivered: f64,
+    /// Completed by any group.
+    pub acked: f64,
+}
+
 /// The counters of this process.
 #[derive(Debug, Default)]
 pub(crate) struct MessageCounters(Mutex<Counted>);
@@ -76,6 +89,9 @@ struct Counted {
     /// Their indexes, by queue; groups by name.
     queue_at: HashMap<String, usize>,
     group_at: HashMap<String, HashMap<String, usize>>,
+    /// The rates of both, with the same indexes.
+    queue_rates: Vec<Rate>,
+    group_rates: Vec<[Rate; 2]>,
     /// Those beyond the bound. `None`: there are none.
     other_queues: Option<u64>,
     other_groups: Option<GroupCounts>,
@@ -134,31 +150,65 @@ impl MessageCounters {
 }
 
 impl Counted {
+    /// The rates of a queue; its groups are added up.
+    fn rates(&self, queue: &str, now: Instant) -> Rates {
+        let pushed = self.queue_at.get(queue).map_or(0.0, |at| self.queue_rates[*at].at(now));
+        let mut rates = Rates { pushed, ..Rates::default() };
+        for at in self.group_at.get(queue).into_iter().flat_map(HashMap::values) {
+            let [delivered, acked] = self.group_rates[*at];
+            rates.delivered += delivered.at(now);
+            rates.acked += acked.at(now);
+        }
+        rates
+    }
+
     fn add_to_queue(&mut self, queue: &str, messages: u64) {
-        match self.queue_at.get(queue) {
-            Some(at) => self.queues[*at].1 += messages,
+        let at = match self.queue_at.get(queue) {
+            Some(at) => *at,
             None if self.queues.len() < COUNTED_MAX => {
                 self.queue_at.insert(queue.to_owned(), self.queues.len());
-                self.queues.push((queue.to_owned(), messages));
+                self.queues.push((queue.to_owned(), 0));
+                self.queue_rates.push(Rate::default());
+                self.queues.len() - 1
             }
-            None => *self.other_queues.get_or_insert_default() += messages,
-        }
+            None => {
+                *self.other_queues.get_or_insert_default() += messages;
+                return;
+            }
+        };
+        self.queues[at].1 += messages;
+        self.queue_rates[at].add(messages, Instant::now());
     }
 
     fn add_to_group(&mut self, queue: &str, group: &str, counts: GroupCounts) {
-        match self.group_at.get(queue).and_then(|groups| groups.get(group)) {
-            Some(at) => self.groups[*at].1.add(counts),
+        let at = match self.group_at.get(queue).and_then(|groups| groups.get(group)) {
+            Some(at) => *at,
             None if self.groups.len() < COUNTED_MAX => {
                 let groups = self.group_at.entry(queue.to_owned()).or_default();
                 groups.insert(group.to_owned(), self.groups.len());
-                self.groups.push(((queue.to_owned(), group.to_owned()), counts));
+                self.groups.push(((queue.to_owned(), group.to_owned()), GroupCounts::default()));
+                self.group_rates.push(Default::default());
+                self.groups.len() - 1
             }
-            None => self.other_groups.get_or_insert_default().add(counts),
-        }
+            None => {
+                self.other_groups.get_or_insert_default().add(counts);
+                return;
+            }
+        };
+        let now = Instant::now();
+        self.groups[at].1.add(counts);
+        self.group_rates[at][0].add(counts.delivered, now);
+        self.group_rates[at][1].add(counts.acked, now);
     }
 }
 
 impl Queues {
+    /// The rates of a queue in this process, none of other servers; 0 beyond the first [`COUNTED_MAX`] queues. It sends
+    /// no statement.
+    pub fn rates(&self, queue: &str) -> Rates {
+        self.inner.counters.counted().rates(queue, Instant::now())
+    }
+
     /// The counters since the start of the process: the first `top` queues and groups, the others summed up. It sends
     /// no statement.
     pub fn message_counts(&self, top: u32) -> MessageCounts {
@@ -196,6 +246,19 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// A queue has the rates of its own messages: of pushes, and of what all its groups get.
+    #[test]
+    fn rates_are_those_of_the_queue() {
+        let counters = MessageCounters::default();
+        counters.pushed("q", 100);
+        for group in ["g", "h"] {
+            counters.add("q", group, GroupCounts { delivered: 100, acked: 50, ..GroupCounts::default() });
+        }
+        let rates = counters.counted().rates("q", Instant::now());
+        assert!(rates.pushed > 0.0 && rates.delivered > rates.pushed && rates.acked < rates.delivered, "{rates:?}");
+        assert_eq!(counters.counted().rates("other", Instant::now()), Rates::default());
     }
 
     /// Names without messages have no entry.

@@ -40,7 +40,7 @@ impl MessageStatus {
         }
     }
 
-    fn of(name: &str) -> sqlx::Result<MessageStatus> {
+    pub(crate) fn of(name: &str) -> sqlx::Result<MessageStatus> {
         match name {
             "pending" => Ok(MessageStatus::Pending),
             "processing" => Ok(MessageStatus::Processing),
@@ -176,14 +176,19 @@ pub struct MessageDetail {
 impl MessageDetail {
     /// Its status.
     pub fn status(&self) -> MessageStatus {
-        let any = |status| self.readers.iter().any(|reader| reader.status == status);
-        if any(MessageStatus::Processing) {
-            MessageStatus::Processing
-        } else if self.readers.is_empty() || any(MessageStatus::Pending) {
-            MessageStatus::Pending
-        } else {
-            MessageStatus::Completed
-        }
+        status(&self.readers)
+    }
+}
+
+/// The status of a message that is read like this.
+pub(crate) fn status(readers: &[Reader]) -> MessageStatus {
+    let any = |status| readers.iter().any(|reader| reader.status == status);
+    if any(MessageStatus::Processing) {
+        MessageStatus::Processing
+    } else if readers.is_empty() || any(MessageStatus::Pending) {
+        MessageStatus::Pending
+    } else {
+        MessageStatus::Completed
     }
 }
 
@@ -199,13 +204,13 @@ pub enum Retried {
 }
 
 /// A message, and its position in the database.
-struct Found {
-    message: MessageState,
-    partition: i64,
-    segment: i64,
-    element: i32,
-    encrypted: bool,
-    payload: Vec<u8>,
+pub(crate) struct Found {
+    pub(crate) message: MessageState,
+    pub(crate) partition: i64,
+    pub(crate) segment: i64,
+    pub(crate) element: i32,
+    pub(crate) encrypted: bool,
+    pub(crate) payload: Vec<u8>,
 }
 
 impl Queues {
@@ -263,16 +268,7 @@ impl Queues {
     pub async fn message(&self, partition: PartitionId, transaction_id: &str) -> Result<Option<MessageDetail>> {
         let Some(found) = self.find(partition, transaction_id).await? else { return Ok(None) };
         let inner = &self.inner;
-        let query = || sqlx::query(&inner.sql.message_readers).bind(found.partition).bind(found.message.offset);
-        let reader = |row: &PgRow| {
-            Ok(Reader {
-                group: row.try_get("name")?,
-                status: MessageStatus::of(row.try_get("status")?)?,
-                leased_until: row.try_get("leased_until")?,
-                retries: row.try_get::<i32, _>("retries")? as u32,
-            })
-        };
-        let readers = inner.db.ask("find readers", query).await?.iter().map(reader).collect::<Result<_>>()?;
+        let readers = self.readers(&found).await?;
         let MessageState { queue, partition, transaction_id, id, .. } = &found.message;
         let label = Label { queue, partition, transaction_id, id: *id };
         let payload = inner.encryption.open(found.encrypted, &label, found.payload).map_err(|why| {
@@ -372,7 +368,7 @@ impl Queues {
         Ok(self.dead_letters(&filter, Page { limit: 100, offset: 0 }).await?.rows)
     }
 
-    async fn find(&self, partition: PartitionId, transaction_id: &str) -> Result<Option<Found>> {
+    pub(crate) async fn find(&self, partition: PartitionId, transaction_id: &str) -> Result<Option<Found>> {
         check("transactionId", transaction_id)?;
         let inner = &self.inner;
         let Some(number) = inner.ids.number(partition) else { return Ok(None) };

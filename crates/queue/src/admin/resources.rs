@@ -166,6 +166,22 @@ pub struct PartitionState {
     pub cursors: Vec<CursorState>,
 }
 
+impl PartitionState {
+    /// Without cursors.
+    pub(crate) fn of(row: &PgRow, id: PartitionId, queue: String, head: i64) -> sqlx::Result<PartitionState> {
+        Ok(PartitionState {
+            id,
+            queue,
+            name: row.try_get("name")?,
+            created_at: row.try_get("created_at")?,
+            first_offset: row.try_get("first_offset")?,
+            head,
+            pushed_at: row.try_get("pushed_at")?,
+            cursors: Vec::new(),
+        })
+    }
+}
+
 /// The position of a consumer group in a partition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CursorState {
@@ -192,7 +208,7 @@ pub struct CursorState {
 
 impl CursorState {
     /// `None`: no group reads the partition of this row.
-    fn of(row: &PgRow, head: i64) -> sqlx::Result<Option<CursorState>> {
+    pub(crate) fn of(row: &PgRow, head: i64) -> sqlx::Result<Option<CursorState>> {
         let Some(group) = row.try_get("consumer")? else { return Ok(None) };
         let (position, lease_id): (i64, Option<Uuid>) = (row.try_get("position")?, row.try_get("lease_id")?);
         let lease_end: Option<i64> = row.try_get("lease_end")?;
@@ -303,16 +319,7 @@ impl Queues {
         for row in &rows {
             let (id, head) = (inner.ids.partition(row.try_get("id")?), row.try_get("head")?);
             if partitions.last().is_none_or(|last| last.id != id) {
-                partitions.push(PartitionState {
-                    id,
-                    queue: row.try_get("queue")?,
-                    name: row.try_get("name")?,
-                    created_at: row.try_get("created_at")?,
-                    first_offset: row.try_get("first_offset")?,
-                    head,
-                    pushed_at: row.try_get("pushed_at")?,
-                    cursors: Vec::new(),
-                });
+                partitions.push(PartitionState::of(row, id, row.try_get("queue")?, head)?);
             }
             let cursor = CursorState::of(row, head)?;
             partitions.last_mut().into_iter().for_each(|last| last.cursors.extend(cursor.clone()));

@@ -32,6 +32,8 @@ pub struct Group {
     pub subscription: Subscription,
     /// When it was created.
     pub created_at: OffsetDateTime,
+    /// Since when it is paused.
+    pub paused_at: Option<OffsetDateTime>,
     /// Partitions of the queue.
     pub partitions: u64,
     /// The partitions with messages that it has not consumed.
@@ -60,6 +62,7 @@ impl Group {
                 (mode, _) => return Err(unknown_word("subscription mode", mode).into()),
             },
             created_at: row.try_get("created_at")?,
+            paused_at: row.try_get("paused_at")?,
             partitions: count("partitions")?,
             lagging_partitions: count("lagging")?,
             lag: count("lag")?,

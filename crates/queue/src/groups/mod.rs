@@ -1,3 +1,4 @@
-//! Consumer groups: lag, seek, delete.
+//! Consumer groups: lag, seek, pause, delete.
 
 pub(crate) mod group;
+mod pause;

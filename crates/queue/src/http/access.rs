@@ -5,7 +5,7 @@
 
 use reveille_web::Need::{self, Role};
 use reveille_web::Role::{Admin, Operator, Producer, Viewer, Worker};
-use reveille_web::Scope::{Everything, Queue, QueueIn};
+use reveille_web::Scope::{Everything, Queue, QueueIn, SomeQueue};
 
 /// The needs of all routes.
 pub(super) const NEEDS: &[(&str, &str, Need)] = &[
@@ -66,6 +66,23 @@ pub(super) const NEEDS: &[(&str, &str, Need)] = &[
     ("GET", "/api/v1/traces/by-name/{name}", Role(Viewer, Everything)),
     ("GET", "/api/v1/traces/by-name/{name}/{*rest}", Role(Viewer, Everything)),
     ("GET", "/api/v1/traces/names", Role(Viewer, Everything)),
+    // For operators.
+    ("GET", "/v1/queues", Role(Viewer, SomeQueue)),
+    ("GET", "/v1/queues/{queue}", Role(Viewer, Queue("queue"))),
+    ("POST", "/v1/queues/{queue}/pause", Role(Operator, Queue("queue"))),
+    ("POST", "/v1/queues/{queue}/resume", Role(Operator, Queue("queue"))),
+    ("POST", "/v1/queues/{queue}/groups/{group}/pause", Role(Operator, Queue("queue"))),
+    ("POST", "/v1/queues/{queue}/groups/{group}/resume", Role(Operator, Queue("queue"))),
+    ("GET", "/v1/queues/{queue}/partitions", Role(Viewer, Queue("queue"))),
+    ("GET", "/v1/queues/{queue}/messages", Role(Viewer, Queue("queue"))),
+    ("GET", "/v1/queues/{queue}/peek", Role(Viewer, Queue("queue"))),
+    ("GET", "/v1/messages/{partition_id}/{transaction_id}", Role(Viewer, SomeQueue)),
+    ("GET", "/v1/dead_letters", Role(Viewer, QueueIn("queue"))),
+    ("GET", "/v1/dead_letters/{id}", Role(Viewer, SomeQueue)),
+    ("DELETE", "/v1/dead_letters/{id}", Role(Admin, SomeQueue)),
+    ("POST", "/v1/dead_letters/{id}/replay", Role(Operator, SomeQueue)),
+    ("POST", "/v1/dead_letters/replay", Role(Operator, SomeQueue)),
+    ("POST", "/v1/dead_letters/purge", Role(Admin, SomeQueue)),
     // Administration.
     ("GET", "/api/v1/system/maintenance", Role(Viewer, Everything)),
     ("POST", "/api/v1/system/maintenance", Role(Admin, Everything)),

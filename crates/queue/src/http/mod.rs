@@ -19,6 +19,7 @@ mod pop;
 mod push;
 mod schema;
 mod transaction;
+mod v1;
 
 use axum::routing::get;
 use reveille_web::{Api, Needs, strict};
@@ -30,7 +31,7 @@ use crate::queues::Queues;
 /// The prefix of all routes.
 const BASE: &str = "/api/v1";
 
-/// The routes of the queue, under `/api/v1`, and their OpenAPI document.
+/// The routes of the queue, under `/api/v1` for the clients of Queen MQ and under `/v1` for operators, and their OpenAPI document.
 pub fn api(queues: Queues) -> Api {
     let api = OpenApiRouter::new()
         .routes(routes!(push::push))
@@ -48,5 +49,6 @@ pub fn api(queues: Queues) -> Api {
     // and must keep working.
     let administration = strict(OpenApiRouter::new().nest(BASE, admin::routes()));
     let all = OpenApiRouter::with_openapi(openapi::head()).nest(BASE, api).merge(administration);
-    Api::new(all.with_state(queues), Needs::new(access::NEEDS))
+    let operation = strict(OpenApiRouter::new().nest(v1::BASE, v1::routes()));
+    Api::new(all.merge(operation).with_state(queues), Needs::new(access::NEEDS))
 }

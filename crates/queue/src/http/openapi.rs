@@ -14,7 +14,8 @@ use super::schema::MessageStatus;
     components(schemas(MessageStatus)),
     tags(
         (name = "messages", description = "Pushing, popping and acking"),
-        (name = "administration", description = "Queues, consumer groups, dead letters, maintenance")
+        (name = "administration", description = "Queues, consumer groups, dead letters, maintenance"),
+        (name = "queues", description = "Queues, messages and dead letters, in pages without counts; pauses")
     )
 )]
 struct Document;

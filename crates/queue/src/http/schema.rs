@@ -25,3 +25,17 @@ schema! {
     MessageStatus, text("The status of a message")
         .enum_values(Some(["all", "pending", "processing", "completed", "dlq", "dead_letter"]))
 }
+schema! {
+    /// The state of a partition, as a filter.
+    QueuePartitionState, text("The state of a partition").enum_values(Some(["leased", "waiting", "retrying"]))
+}
+schema! {
+    /// The status of a message, as a filter of `/v1`.
+    QueueMessageStatus, text("The status of a message").enum_values(Some(["pending", "processing", "completed"]))
+}
+schema! {
+    /// The `after` of a page of messages.
+    QueueMessageKey, text("The `next` of another page").pattern(Some(
+        "^[0-9]{1,16}\\.[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\\.[0-9]{1,18}$",
+    ))
+}

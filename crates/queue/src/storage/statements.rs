@@ -23,6 +23,15 @@ statements! {
     buffer_messages = "buffer_messages",
     extend_lease = "extend_lease",
     configure = "configure",
+    page_queues = "page_queues",
+    page_partitions = "page_partitions",
+    page_messages = "page_messages",
+    peek_messages = "peek_messages",
+    page_dead_letters = "page_dead_letters",
+    count_matching_dead_letters = "count_matching_dead_letters",
+    add_replay_traces = "add_replay_traces",
+    pause_queue = "pause_queue",
+    pause_group = "pause_group",
     find_queue = "find_queue",
     heads = "heads",
     remove_queue = "remove_queue",
@@ -88,6 +97,11 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         number: 2,
         name: "dead_letters_traces_and_maintenance",
         sql: include_str!("../../db/migrations/0002_dead_letters_traces_and_maintenance.sql"),
+    },
+    Migration {
+        number: 3,
+        name: "pauses_of_queues_and_groups",
+        sql: include_str!("../../db/migrations/0003_pauses_of_queues_and_groups.sql"),
     },
 ];
 

@@ -17,6 +17,8 @@ mod message_counts;
 mod messages;
 mod order;
 mod pages;
+mod paging;
+mod pauses;
 mod pops;
 mod resources;
 mod retention;

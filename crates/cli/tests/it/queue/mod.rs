@@ -12,6 +12,7 @@ pub(crate) mod fixture;
 mod full_disk;
 mod leases;
 mod many_waiters;
+mod operate;
 mod pops;
 mod pushes;
 mod schema;

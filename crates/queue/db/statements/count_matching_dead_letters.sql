@@ -1,0 +1,23 @@
+/* count_matching_dead_letters */
+-- The number of dead letters of a filter, and the last id among them.
+-- $1 to $10 as in list_dead_letters  $11 counted bigint: the count stops there
+-- Index: dead_letter_queue, dead_letter_partition, or the primary key backwards.
+select count(*), max(d.id)
+from (
+    select d.id
+    from {schema}.dead_letter d
+    join {schema}.partition p on p.id = d.partition_id
+    where ($1::text is null
+           or d.queue_id = (select q.id from {schema}.queue q where md5(q.name) = md5($1::text) and q.name = $1::text))
+      and ($2::text is null or p.name = $2::text)
+      and ($3::text is null or d.consumer = $3::text)
+      and ($4::timestamptz is null or d.failed_at >= $4::timestamptz)
+      and ($5::timestamptz is null or d.failed_at < $5::timestamptz)
+      and ($6::bigint[] is null or d.id = any ($6::bigint[]))
+      and ($7::bigint is null or d.partition_id = $7::bigint)
+      and ($8::text is null or d.transaction_id = $8::text)
+      and ($9::text is null or strpos(lower(d.error), lower($9::text)) > 0)
+      and ($10::bigint is null or d.id <= $10::bigint)
+    order by d.id desc
+    limit $11::bigint
+) d

@@ -1,0 +1,33 @@
+/* page_dead_letters */
+-- A page of dead letters, newest first.
+-- $1 to $10 as in list_dead_letters  $11 limit bigint  $12 bytes bigint: of the page, at least one dead letter
+-- Rows:  the page before ends at $10 + 1.
+-- Index: dead_letter_queue backwards, or the primary key backwards.
+select d.*
+from (
+    select d.*, row_number() over (order by d.id desc) as nth,
+           sum(octet_length(d.payload) + octet_length(d.transaction_id) + coalesce(octet_length(d.error), 0) + 400)
+               over (order by d.id desc) as upto_bytes
+    from (
+        select d.*, q.name as queue, p.name as partition
+        from {schema}.dead_letter d
+        join {schema}.queue q on q.id = d.queue_id
+        join {schema}.partition p on p.id = d.partition_id
+        where ($1::text is null
+               or d.queue_id = (
+                   select q.id from {schema}.queue q where md5(q.name) = md5($1::text) and q.name = $1::text))
+          and ($2::text is null or p.name = $2::text)
+          and ($3::text is null or d.consumer = $3::text)
+          and ($4::timestamptz is null or d.failed_at >= $4::timestamptz)
+          and ($5::timestamptz is null or d.failed_at < $5::timestamptz)
+          and ($6::bigint[] is null or d.id = any ($6::bigint[]))
+          and ($7::bigint is null or d.partition_id = $7::bigint)
+          and ($8::text is null or d.transaction_id = $8::text)
+          and ($9::text is null or strpos(lower(d.error), lower($9::text)) > 0)
+          and ($10::bigint is null or d.id <= $10::bigint)
+        order by d.id desc
+        limit $11::bigint
+    ) d
+) d
+where d.nth = 1 or d.upto_bytes <= $12::bigint
+order by d.id desc
