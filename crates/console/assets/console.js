@@ -191,16 +191,19 @@
     out.textContent = "";
     submit.disabled = true;
     try {
-      let done = 0, more = [], answer = null;
+      let done = 0, more = [], answer = null, kept = [];
       if (repeats) { cancel.textContent = "Stop"; cancel.dataset.stop = ""; cancel.onclick = () => stop.abort(); }
       do {
         answer = (await send(request(form, {}, more), stop.signal)).json;
         done += answer?.done ?? answer?.count ?? 0;
+        kept = kept.concat(answer?.kept ?? []);
         more = answer?.next == null ? [] : [["after", JSON.stringify(answer.next)]];
         if (repeats) out.replaceChildren(make("progress"), ` ${done} done`);
       } while (repeats && more.length && !stop.signal.aborted);
-      const failed = answer && (answer.success === false || answer.results?.[0]?.ok === false);
-      if (failed) throw new Error(answer.error || answer.results?.[0]?.error || "rejected");
+      const first = Array.isArray(answer) ? answer[0] : answer?.results?.[0];
+      const failed = answer?.success === false || first?.ok === false || first?.status === "failed";
+      if (failed) throw new Error(answer.error || first?.error || "rejected");
+      if (kept.length) { refresh(); throw new Error(`${done} done, ${kept.length} left as they are. The first: ${kept[0].reason}`); }
       form.closest("dialog").close();
       if (form.dataset.then) { location.assign(new URL(form.dataset.then, console_())); return; }
       toast(`${form.closest("dialog").getAttribute("aria-label")}: done`);

@@ -6,6 +6,7 @@ mod admin;
 mod bad_clients;
 mod checker;
 mod clients;
+mod console;
 mod document;
 mod faults;
 pub(crate) mod fixture;
