@@ -1,8 +1,18 @@
 //! Who may use a server: credentials, and how they are verified.
 //!
-//! The result of a verification is a [`Principal`](https://docs.rs/reveille-web), the server's only notion of a client.
-//! Secrets are kept as hashes, compared in constant time, and never logged.
+//! The result of a verification is a [`Principal`](reveille_web::Principal), the server's only notion of a client.
+//! Secrets are kept as hashes, compared in constant time, and never logged. [`Tokens`] verifies tokens from memory, and
+//! forgets a revoked one within a second on every server.
 
+mod cache;
+mod error;
+pub mod http;
+mod revision;
 mod secret;
+mod store;
+mod tokens;
 
+pub use error::{Error, Result};
 pub use secret::{Hash, Secret};
+pub use store::{NewToken, Stored};
+pub use tokens::{AdminToken, Tokens};

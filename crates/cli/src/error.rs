@@ -128,11 +128,19 @@ pub enum Error {
     /// The address is not loopback, and the flag that allows this is not set.
     #[error(
         "refusing to listen on {address}: there is no authentication, so every client that can reach this address has \
-         full access; listen on 127.0.0.1, or set --allow-unauthenticated if that is intended"
+         full access; set --require-authentication, listen on 127.0.0.1, or set --allow-unauthenticated if that is \
+         intended"
     )]
     Exposed {
         /// The configured address.
         address: SocketAddr,
+    },
+
+    /// The admin token of the configuration is not accepted. The reason does not contain it.
+    #[error("{reason}")]
+    AdminToken {
+        /// Why.
+        reason: String,
     },
 
     /// Signals cannot be received.
@@ -254,6 +262,7 @@ impl Error {
             | Error::DataDir { .. }
             | Error::NoDataDir
             | Error::Exposed { .. }
+            | Error::AdminToken { .. }
             | Error::Input { .. } => exit::USAGE,
             Error::Client(error) => error.exit_code(),
             Error::Declined(declined) => declined.exit_code(),

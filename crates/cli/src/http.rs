@@ -5,6 +5,7 @@
 //! product is called before the database is migrated.
 
 mod admission;
+mod authenticate;
 mod certificate;
 mod connection;
 mod document;
@@ -21,16 +22,17 @@ mod tls;
 use std::{sync::Arc, time::Instant};
 
 use axum::{
-    Extension, Router,
+    Router,
     extract::{DefaultBodyLimit, MatchedPath, Request, State},
     middleware::{Next, from_fn_with_state, map_response},
     response::Response,
     routing::get,
 };
 
-use reveille_web::Principal;
+use reveille_web::{Need, Needs, Role, Scope};
 
 pub use admission::Limits;
+pub use authenticate::Authentication;
 pub use document::{document, head};
 pub use exposition::{LABEL_MAX, MetricFamily};
 pub use front::CONSOLE;
@@ -50,6 +52,18 @@ const MAX_BODY_BYTES: usize = 10 * 1024 * 1024;
 /// The target of the access log, a line per request at level debug.
 const ACCESS: &str = "reveille::access";
 
+/// What a client needs for the server's own routes.
+const NEEDS: &[(&str, &str, Need)] = &[
+    ("GET", "/", Need::Open),
+    ("GET", "/docs", Need::Open),
+    ("GET", "/docs/{document}", Need::Open),
+    ("GET", "/health", Need::Open),
+    ("GET", "/health/ready", Need::Open),
+    ("GET", "/health/live", Need::Open),
+    ("GET", "/metrics", Need::Role(Role::Viewer, Scope::Everything)),
+    ("GET", "/metrics/prometheus", Need::Role(Role::Viewer, Scope::Everything)),
+];
+
 /// The server under construction.
 pub struct App {
     products: Router,
@@ -57,13 +71,20 @@ pub struct App {
     metrics: Metrics,
     max_body_bytes: usize,
     guard: Guard,
+    authentication: Authentication,
 }
 
 impl App {
     /// A server with only its own endpoints.
     pub fn new(metrics: Metrics) -> Self {
         let (products, checks, guard) = (Router::new(), Vec::new(), Guard::new(&[]));
-        Self { products, checks, metrics, max_body_bytes: MAX_BODY_BYTES, guard }
+        let authentication = Authentication::default();
+        Self { products, checks, metrics, max_body_bytes: MAX_BODY_BYTES, guard, authentication }
+    }
+
+    /// Verifies the credentials of requests; by default there are none, and every client may do everything.
+    pub fn authentication(self, authentication: Authentication) -> Self {
+        Self { authentication, ..self }
     }
 
     /// Accepts requests for these host names, in addition to `localhost` and IP addresses.
@@ -101,13 +122,18 @@ impl App {
         let finish = |routes: Router| {
             routes
                 .layer(map_response(reply::as_json))
-                .layer(Extension(Principal::anyone()))
+                .layer(from_fn_with_state(self.authentication.clone(), authenticate::authenticate))
                 .layer(from_fn_with_state(Some(self.guard.clone()), admit))
                 .layer(DefaultBodyLimit::max(self.max_body_bytes))
         };
         let reserved = own.fallback(reply::too_many_connections);
         (Routes { all: finish(all), reserved: finish(reserved) }, health)
     }
+}
+
+/// What a client needs for the server's own routes.
+pub fn needs() -> Needs {
+    Needs::new(NEEDS)
 }
 
 /// The server's own endpoints.
@@ -120,15 +146,17 @@ fn own(health: &Arc<Health>, metrics: Metrics) -> Router {
     let scrape = Router::new()
         .route("/metrics", get(metrics::scrape))
         .route("/metrics/prometheus", get(metrics::scrape))
-        .with_state((metrics, Arc::clone(health)));
+        .with_state((metrics, Arc::clone(health)))
+        .route_layer(from_fn_with_state(needs(), reveille_web::enforce));
     own.merge(scrape)
 }
 
 /// The routes of an address for health and metrics only. Any host name is accepted.
-pub fn health_routes(health: &Arc<Health>, metrics: Metrics) -> Routes {
+pub fn health_routes(health: &Arc<Health>, metrics: Metrics, authentication: Authentication) -> Routes {
     let own = own(health, metrics)
         .fallback(reply::not_found)
         .method_not_allowed_fallback(reply::method_not_allowed)
+        .layer(from_fn_with_state(authentication, authenticate::authenticate))
         .layer(from_fn_with_state(None::<Guard>, admit));
     Routes { all: own.clone(), reserved: own }
 }

@@ -6,13 +6,14 @@
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use axum::Router;
+use reveille_access::Tokens;
 use reveille_durable::PostgresProvider;
 use reveille_flow::events::{HealthCheck, HealthStatus};
 use reveille_flow::{EventDrivenOrchestrator, Flow};
 use reveille_pg::{Component, Migrator, Schema};
 use reveille_queue::Queues;
 use reveille_wake::{Changes, ListenerState, Metric};
-use reveille_web::Api;
+use reveille_web::{Api, Needs};
 use tokio::time::timeout;
 
 use crate::http::{self, Check, Verdict};
@@ -32,7 +33,8 @@ const CLOSE_WITHIN: Duration = Duration::from_secs(5);
 /// The components of all products in the order of their dependencies. A shared component is listed once.
 fn components(schema: &Schema) -> Vec<Component> {
     let mut components = PostgresProvider::components(schema);
-    for component in Queues::components(schema).into_iter().chain(Flow::components(schema)) {
+    let further = Queues::components(schema).into_iter().chain(Flow::components(schema)).chain(Tokens::components());
+    for component in further {
         if components.iter().all(|known| known.name != component.name) {
             components.push(component);
         }
@@ -63,6 +65,7 @@ pub(crate) struct Settings {
 
 /// The running products, until they are stopped or dropped.
 pub(crate) struct Products {
+    tokens: Tokens,
     queues: Queues,
     _retention_task: reveille_queue::Housekeeping,
     flow: Flow,
@@ -74,6 +77,7 @@ impl Products {
     /// Starts all products. Does not wait for the database.
     pub(crate) fn start(database: &reveille_pg::Database, schema: &Schema, settings: Settings) -> Self {
         let orchestrations = reveille_durable::Watch::start(database, schema, settings.queue.wake.clone());
+        let tokens = Tokens::start(database, schema, settings.queue.wake.clone());
         let queues = Queues::start(database, schema, settings.queue);
         if let Some(key) = queues.encryption_keys().first() {
             tracing::info!(%key, keys = queues.encryption_keys().len(), "encrypting queues with this key");
@@ -81,12 +85,12 @@ impl Products {
         let _retention_task = queues.start_housekeeping(&settings.retention);
         let flow = Flow::start(database, schema, settings.flow);
         let orchestrator = Arc::new(flow.orchestrate());
-        Self { queues, _retention_task, flow, orchestrations, orchestrator }
+        Self { tokens, queues, _retention_task, flow, orchestrations, orchestrator }
     }
 
     /// Ends all waits with a response and rejects further ones, so that requests in progress can finish.
     pub(crate) async fn close(&self) {
-        let closed = async { tokio::join!(self.queues.close(), self.flow.close()) };
+        let closed = async { tokio::join!(self.queues.close(), self.flow.close(), self.tokens.close()) };
         if timeout(CLOSE_WITHIN, closed).await.is_err() {
             tracing::warn!("a poll did not end in time: what it claims is due again when its lease ends");
         }
@@ -110,11 +114,20 @@ impl Products {
 
     /// The routes of the products, and the document that describes all routes.
     pub(crate) fn routes(&self, max_body_bytes: usize) -> Router {
-        Api::document_only(http::head())
+        self.api().into_router(max_body_bytes)
+    }
+
+    fn api(&self) -> Api {
+        Api::document_only(http::head(), Needs::default())
             .merge(reveille_queue::http::api(self.queues.clone()))
             .merge(reveille_flow::http::api(self.flow.clone()))
-            .merge(Api::document_only(http::document()))
-            .into_router(max_body_bytes)
+            .merge(reveille_access::http::api(self.tokens.clone()))
+            .merge(Api::document_only(http::document(), http::needs()))
+    }
+
+    /// The tokens of clients.
+    pub(crate) fn tokens(&self) -> Tokens {
+        self.tokens.clone()
     }
 
     /// The change signal of the products. It reads counters in memory.

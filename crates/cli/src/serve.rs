@@ -25,7 +25,7 @@ use crate::{
     database_check::{CapacityCheck, DatabaseCheck},
     demo::Demo,
     error::{Error, explain},
-    http::{App, CONSOLE, Check, Health, Listener, Metrics, health_routes},
+    http::{App, Authentication, CONSOLE, Check, Health, Listener, Metrics, health_routes},
     logging::announce,
     products::{self, Products},
     shutdown::Shutdown,
@@ -95,6 +95,8 @@ pub(crate) struct Settings {
     metrics_top: u32,
     /// Additional host names that requests may use.
     pub(crate) allowed_hosts: Vec<String>,
+    /// How requests are authenticated, without the tokens of the database.
+    pub(crate) authentication: Authentication,
     /// A second address for health and metrics.
     health_listen: Option<SocketAddr>,
     products: products::Settings,
@@ -118,7 +120,7 @@ impl Settings {
             products::Settings { queue: queue.options()?, retention: queue.retention(), flow: flow.options()? };
         let (pool_size, shutdown_delay) = (database.pool_size(), server.shutdown_delay);
         let (metrics_top, health_listen) = (server.metrics_top, server.health_listen);
-        let allowed_hosts = server.allowed_hosts.clone();
+        let (allowed_hosts, authentication) = (server.allowed_hosts.clone(), server.authentication()?);
         let demo = false;
         Ok(Self {
             pool_size,
@@ -126,6 +128,7 @@ impl Settings {
             max_body_bytes,
             metrics_top,
             allowed_hosts,
+            authentication,
             health_listen,
             products,
             demo,
@@ -163,17 +166,24 @@ impl Server {
 
     async fn prepare_and_serve(self, ready: impl FnOnce()) -> Result<(), Error> {
         let Server { listener, metrics, database, schema, shutdown, settings } = self;
-        let Settings { pool_size, shutdown_delay, max_body_bytes, metrics_top, allowed_hosts, .. } = settings;
+        let Settings { pool_size, shutdown_delay, max_body_bytes, metrics_top, allowed_hosts, authentication, .. } =
+            settings;
         let site = site(&listener);
         let (products, probed) = (settings.products, bind_health(settings.health_listen).await?);
         // No product runs until its tables exist.
-        let prepared =
-            answering(&listener, metrics.clone(), &allowed_hosts, probed.as_ref(), async |health: &Health| {
+        let prepared = answering(
+            &listener,
+            metrics.clone(),
+            &allowed_hosts,
+            &authentication,
+            probed.as_ref(),
+            async |health: &Health| {
                 tokio::select! {
                     prepared = prepare(&database, &schema, health) => prepared.map(|()| true),
                     () = shutdown.requested() => Ok(false),
                 }
-            });
+            },
+        );
         if !prepared.await? {
             return Ok(());
         }
@@ -182,17 +192,19 @@ impl Server {
         metrics.collect(Arc::new(products.statistics(&database, metrics_top)));
         let reachable: Arc<dyn Check> = Arc::new(DatabaseCheck { database: database.observer(), pool_size });
         let writable = Arc::new(CapacityCheck { database: database.observer() });
+        let authentication = Authentication { tokens: Some(products.tokens()), ..authentication };
         let (api, changes) = (products.routes(max_body_bytes), products.changes());
         let console = reveille_console::routes(api.clone(), changes.clone(), reveille_console::Options::default());
         let app = App::new(metrics.clone())
             .max_body(max_body_bytes)
             .allowed_hosts(&allowed_hosts)
+            .authentication(authentication.clone())
             .mount(Router::new(), [reachable, writable])
             .mount(api, products.checks())
             .mount(Router::new().nest(CONSOLE, console), []);
         let (routes, health) = app.build();
         let probed = probed.map(|listener| {
-            let routes = health_routes(&health, metrics);
+            let routes = health_routes(&health, metrics, authentication);
             tokio::spawn(async move { listener.serve(routes, std::future::pending()).await })
         });
         let (stop_accepting, stopped) = oneshot::channel::<()>();
@@ -229,10 +241,12 @@ pub(crate) async fn answering<T>(
     listener: &Listener,
     metrics: Metrics,
     allowed_hosts: &[String],
+    authentication: &Authentication,
     probed: Option<&Listener>,
     start: impl AsyncFnOnce(&Health) -> T,
 ) -> T {
-    let (routes, health) = App::new(metrics.clone()).allowed_hosts(allowed_hosts).build();
+    let app = App::new(metrics.clone()).allowed_hosts(allowed_hosts).authentication(authentication.clone());
+    let (routes, health) = app.build();
     let (stop, mut stopped) = watch::channel(false);
     let mut stopped_too = stopped.clone();
     let starting = async {
@@ -242,7 +256,7 @@ pub(crate) async fn answering<T>(
     };
     let serving = listener.serve_for_now(routes, async { drop(stopped.wait_for(|stopped| *stopped).await) });
     let probing = async {
-        let routes = health_routes(&health, metrics);
+        let routes = health_routes(&health, metrics, authentication.clone());
         let listener = probed?;
         Some(listener.serve_for_now(routes, async { drop(stopped_too.wait_for(|stopped| *stopped).await) }).await)
     };

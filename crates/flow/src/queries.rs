@@ -48,6 +48,7 @@ pub(crate) struct Queries {
     pub(crate) sent_steps: Sql,
     pub(crate) operable_steps: Sql,
     pub(crate) operable_tasks: Sql,
+    pub(crate) namespaces_of_tasks: Sql,
 }
 
 impl Queries {
@@ -97,6 +98,7 @@ impl Queries {
             announce_sent: schema.sql(reveille_pg::statement!("announce_sent")),
             operable_steps: schema.sql(reveille_pg::statement!("operable_steps")),
             operable_tasks: schema.sql(reveille_pg::statement!("operable_tasks")),
+            namespaces_of_tasks: schema.sql(reveille_pg::statement!("namespaces_of_tasks")),
         }
     }
 }

@@ -184,6 +184,11 @@ impl Wake {
         self.db.activity() + self.dispatcher.remote_activity.load(Ordering::Relaxed)
     }
 
+    /// Whether notifications of other processes are received.
+    pub fn is_connected(&self) -> bool {
+        self.dispatcher.listener_state() == ListenerState::Connected
+    }
+
     /// The state of the engine.
     pub fn health(&self) -> Health {
         Health { listener: self.dispatcher.listener_state(), consumers: self.dispatcher.consumers() }

@@ -112,6 +112,7 @@ impl Front {
                     &here.listener,
                     here.metrics.clone(),
                     &here.settings.allowed_hosts,
+                    &here.settings.authentication,
                     None,
                     async |health| {
                         health.starting("starting PostgreSQL");

@@ -8,6 +8,7 @@ use super::{Cli, source};
 
 /// What the document says beyond the help text of a flag, in Markdown.
 const MORE: &[(&str, &str)] = &[
+    ("--admin-token", "See [security](security.md#tokens)."),
     ("--allow-unauthenticated", "Without it such an address is rejected. See [security](security.md)."),
     ("--allowed-hosts", "See [security](security.md#web-pages)."),
     (

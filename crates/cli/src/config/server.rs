@@ -1,13 +1,17 @@
 //! Settings of the HTTP server.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Args, builder::BoolishValueParser};
+use reveille_access::AdminToken;
 
-use super::{address, duration, tls::TlsSettings};
-use crate::{error::Error, http::Tls};
+use super::{SecretUrl, address, duration, tls::TlsSettings};
+use crate::{
+    error::Error,
+    http::{Authentication, Tls},
+};
 
-/// The default address: loopback only, because there is no authentication.
+/// The default address: loopback only, because a server is open by default.
 const DEFAULT_LISTEN: &str = "127.0.0.1:6632";
 
 /// A body is held in memory. A request may take several times its size, and the total of all requests is bounded.
@@ -23,10 +27,25 @@ pub struct Server {
     /// Address and port to listen on
     #[arg(long, env = "REVEILLE_LISTEN", default_value = DEFAULT_LISTEN, value_parser = address::parse, value_name = "ADDRESS")]
     listen: SocketAddr,
-    /// Listen on a non-loopback address although there is no authentication: every client that can reach it has full
-    /// access
+    /// Listen on a non-loopback address without authentication: every client that can reach it has full access
     #[arg(long, env = "REVEILLE_ALLOW_UNAUTHENTICATED", value_parser = BoolishValueParser::new())]
     allow_unauthenticated: bool,
+    /// Reject requests without credentials; by default a server on a loopback address is open
+    #[arg(long, env = "REVEILLE_REQUIRE_AUTHENTICATION", value_parser = BoolishValueParser::new())]
+    require_authentication: bool,
+    /// Token of the administrator, which creates the other tokens; at least 16 characters. Keep it in the variable or a
+    /// file: other users of this machine can read a command line
+    #[arg(
+        long,
+        env = "REVEILLE_ADMIN_TOKEN",
+        hide_env_values = true,
+        value_name = "TOKEN",
+        conflicts_with = "admin_token_file"
+    )]
+    admin_token: Option<SecretUrl>,
+    /// File with the token of the administrator
+    #[arg(long, env = "REVEILLE_ADMIN_TOKEN_FILE", value_name = "FILE")]
+    admin_token_file: Option<PathBuf>,
     /// Allowed host names in requests, in addition to localhost and IP addresses; separated by commas, or * for any
     #[arg(long, env = "REVEILLE_ALLOWED_HOSTS", value_delimiter = ',', value_name = "NAMES")]
     pub allowed_hosts: Vec<String>,
@@ -58,12 +77,32 @@ impl Server {
     /// The address to listen on.
     ///
     /// # Errors
-    /// If it is not loopback and --allow-unauthenticated is not set.
+    /// If it is not loopback, and neither --require-authentication nor --allow-unauthenticated is set.
     pub fn listen(&self) -> Result<SocketAddr, Error> {
-        match self.allow_unauthenticated || self.listen.ip().to_canonical().is_loopback() {
+        match self.require_authentication || self.allow_unauthenticated || self.listen.ip().to_canonical().is_loopback()
+        {
             true => Ok(self.listen),
             false => Err(Error::Exposed { address: self.listen }),
         }
+    }
+
+    /// How requests are authenticated, without the tokens of the database.
+    ///
+    /// # Errors
+    /// If the admin token cannot be read or is too short.
+    pub fn authentication(&self) -> Result<Authentication, Error> {
+        let unusable = |reason| Error::AdminToken { reason };
+        let text = match (&self.admin_token, &self.admin_token_file) {
+            (Some(token), _) => Some(token.reveal().to_owned()),
+            (None, Some(file)) => {
+                let text = std::fs::read_to_string(file);
+                let text = text.map_err(|error| unusable(format!("cannot read {}: {error}", file.display())))?;
+                Some(text.trim().to_owned())
+            }
+            (None, None) => None,
+        };
+        let admin = text.map(|text| AdminToken::new(&text)).transpose().map_err(unusable)?;
+        Ok(Authentication { required: self.require_authentication, admin, tokens: None })
     }
 
     /// The connection limit of one peer; `None` for the default.

@@ -1,5 +1,6 @@
 //! The program as people run it: real processes, real PostgreSQL, HTTP over real sockets.
 
+mod access;
 mod alerts;
 mod command_line;
 mod config;

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use reveille_web::{ApiError, Body, Failure};
+use reveille_web::{ApiError, Body, Failure, Principal, Role};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -42,8 +42,16 @@ struct Request {
         (status = 400, description = "A parameter is invalid; nothing was done", body = Failure),
     )
 )]
-pub(super) async fn bulk(State(flow): State<Flow>, body: Body) -> Result<Json<BulkReport>, ApiError> {
+pub(super) async fn bulk(
+    State(flow): State<Flow>,
+    principal: Principal,
+    body: Body,
+) -> Result<Json<BulkReport>, ApiError> {
     let Request { filter, operation, limit, preview, by, reason } = body.json()?;
+    match &filter.namespace {
+        Some(namespace) => principal.require_namespace(Role::Operator, namespace)?,
+        None => principal.require(Role::Operator)?,
+    }
     let request = BulkRequest { filter, operation, limit: limit.unwrap_or(BULK_MAX), preview };
     Ok(Json(flow.bulk(request, Operator { name: by, reason }).await?))
 }

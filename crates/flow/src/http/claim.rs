@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use reveille_web::{ApiError, Body, Failure, Id};
+use reveille_web::{ApiError, Body, Failure, Id, Principal, Role};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
@@ -133,8 +133,9 @@ impl<'a> Step<'a> {
         (status = 503, description = "Too many requests are waiting, or the database is unavailable; retry", body = Failure),
     )
 )]
-pub(super) async fn claim(State(flow): State<Flow>, body: Body) -> Result<Response, ApiError> {
+pub(super) async fn claim(State(flow): State<Flow>, principal: Principal, body: Body) -> Result<Response, ApiError> {
     let Request { worker, namespaces, steps, callables, max_steps, lease_ms, wait_ms } = body.json()?;
+    namespaces.iter().try_for_each(|namespace| principal.require_namespace(Role::Worker, namespace))?;
     // While it waits, a claim is charged only for what was parsed.
     let _charge = body.into_charge();
     let wait_ms = wait_ms.unwrap_or(WAIT_MS);

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use reveille_web::{ApiError, Body, Failure, Query};
+use reveille_web::{ApiError, Body, Failure, Principal, Query, Role};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
@@ -71,11 +71,12 @@ pub(super) async fn list(State(flow): State<Flow>, query: Query) -> Result<Json<
         (status = 400, description = "A parameter is invalid, or there is no such namespace", body = Failure),
     )
 )]
-pub(super) async fn set(State(flow): State<Flow>, body: Body) -> Result<Json<Limits>, ApiError> {
+pub(super) async fn set(State(flow): State<Flow>, principal: Principal, body: Body) -> Result<Json<Limits>, ApiError> {
     let Request { namespace, step, max_in_progress } = body.json()?;
     let missing = "missing parameter `max_in_progress`: must be a number, or null to remove the limit";
     let max_in_progress = max_in_progress.ok_or_else(|| ApiError::bad_request(missing))?;
     name::check("namespace", &namespace)?;
+    principal.require_namespace(Role::Operator, &namespace)?;
     step.iter().try_for_each(|step| name::check("step", step))?;
     flow.limit(&namespace, step.as_deref(), max_in_progress).await?;
     Ok(Json(Limits { limits: flow.limits(Some(&namespace)).await? }))

@@ -22,12 +22,14 @@ mod orchestration;
 mod report;
 mod schedule;
 mod schema;
+mod scope;
 mod step;
 mod submit;
 mod task;
 mod task_events;
 mod template;
 
+use axum::middleware::from_fn_with_state;
 use reveille_web::{Api, ApiError, Needs, Query, strict};
 use serde::{Deserialize, Deserializer};
 use utoipa_axum::router::OpenApiRouter;
@@ -72,7 +74,8 @@ pub fn api(flow: Flow) -> Api {
         .merge(analytics::routes());
     let mut routes = OpenApiRouter::with_openapi(openapi::head()).nest(BASE, api);
     openapi::widen(routes.get_openapi_mut());
-    Api::new(strict(routes).with_state(flow), Needs::new(access::NEEDS))
+    let routes = strict(routes).route_layer(from_fn_with_state(flow.clone(), scope::of_task));
+    Api::new(routes.with_state(flow), Needs::new(access::NEEDS))
 }
 
 /// The page size: the parameter `limit`, 100 by default.

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use reveille_web::{ApiError, Body, Failure, Path};
+use reveille_web::{ApiError, Body, Failure, Path, Principal, Role};
 use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -28,13 +28,15 @@ pub(super) struct Namespaces {
     namespaces: Vec<Namespace>,
 }
 
-/// Lists all namespaces by name.
+/// Lists the namespaces that the client may see, by name.
 #[utoipa::path(
     get, path = "/namespaces", tag = "namespaces",
     responses((status = 200, description = "Namespaces", body = Namespaces))
 )]
-pub(super) async fn list(State(flow): State<Flow>) -> Result<Json<Namespaces>, ApiError> {
-    Ok(Json(Namespaces { namespaces: flow.namespaces().await? }))
+pub(super) async fn list(State(flow): State<Flow>, principal: Principal) -> Result<Json<Namespaces>, ApiError> {
+    let (mut namespaces, visible) = (flow.namespaces().await?, principal.namespaces(Role::Viewer));
+    namespaces.retain(|namespace| visible.includes(&namespace.name));
+    Ok(Json(Namespaces { namespaces }))
 }
 
 /// Creates a namespace, or changes the settings that are given.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use reveille_web::{ApiError, Body, Failure as Failed};
+use reveille_web::{ApiError, Body, Failure as Failed, Principal, Role};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -18,6 +18,7 @@ use super::batch_item::{failure, object, sent_token};
 use super::claim::LEASE_MS;
 use super::given;
 use super::schema::{Token as TokenSchema, whole};
+use super::scope;
 use crate::claim::renew::Renewal;
 use crate::claim::token::Token;
 use crate::claim::{LEASE_MIN, check_lease};
@@ -232,8 +233,8 @@ struct ParsedReports<T> {
 }
 
 impl<T: Report> ParsedReports<T> {
-    /// Parses each item on its own.
-    fn parse(body: &Body) -> Result<ParsedReports<T>, ApiError> {
+    /// Parses each item on its own. The client has to be a worker of all namespaces.
+    async fn parse(flow: &Flow, principal: &Principal, body: &Body) -> Result<ParsedReports<T>, ApiError> {
         let Steps { steps } = body.json()?;
         let steps = steps.ok_or_else(|| ApiError::bad_request("missing parameter `steps`"))?;
         if steps.len() > ITEMS_MAX {
@@ -255,6 +256,8 @@ impl<T: Report> ParsedReports<T> {
                 Err(error) => outcomes.push(Some(ReportOutcome::rejected(sent, "invalid", error))),
             }
         }
+        let tasks = reports.iter().map(|(token, _)| token.task).collect();
+        scope::require_tasks(flow, principal, Role::Worker, tasks).await?;
         Ok(ParsedReports { outcomes, reports })
     }
 }
@@ -269,10 +272,11 @@ fn merged(outcomes: Vec<Option<ReportOutcome>>, applied: Vec<ReportOutcome>) -> 
 /// Applies reports that end attempts.
 async fn end_attempts<T: Report>(
     flow: &Flow,
+    principal: &Principal,
     body: &Body,
     result_of: fn(T) -> AttemptResult,
 ) -> Result<Json<ReportResponse>, ApiError> {
-    let ParsedReports { outcomes, reports } = ParsedReports::<T>::parse(body)?;
+    let ParsedReports { outcomes, reports } = ParsedReports::<T>::parse(flow, principal, body).await?;
     let tokens: Vec<Token> = reports.iter().map(|(token, _)| *token).collect();
     let ended = reports.into_iter().map(|(token, report)| StepReport { token, result: result_of(report) }).collect();
     let answers = flow.report(ended).await?;
@@ -308,8 +312,12 @@ async fn extend_leases(flow: &Flow, alive: Vec<Renewal>) -> Result<Vec<ReportOut
         (status = 400, description = "The list itself is invalid; nothing was done", body = Failed),
     )
 )]
-pub(super) async fn heartbeat(State(flow): State<Flow>, body: Body) -> Result<Json<ReportResponse>, ApiError> {
-    let ParsedReports { outcomes, reports } = ParsedReports::<Heartbeat>::parse(&body)?;
+pub(super) async fn heartbeat(
+    State(flow): State<Flow>,
+    principal: Principal,
+    body: Body,
+) -> Result<Json<ReportResponse>, ApiError> {
+    let ParsedReports { outcomes, reports } = ParsedReports::<Heartbeat>::parse(&flow, &principal, &body).await?;
     let alive = reports.into_iter().map(|(token, report)| Renewal {
         token,
         lease: Duration::from_millis(report.lease_ms.unwrap_or(LEASE_MS)),
@@ -326,8 +334,12 @@ pub(super) async fn heartbeat(State(flow): State<Flow>, body: Body) -> Result<Js
         (status = 400, description = "The list itself is invalid; nothing was done", body = Failed),
     )
 )]
-pub(super) async fn complete(State(flow): State<Flow>, body: Body) -> Result<Json<ReportResponse>, ApiError> {
-    end_attempts::<Complete>(&flow, &body, |report| AttemptResult::Complete(report.result)).await
+pub(super) async fn complete(
+    State(flow): State<Flow>,
+    principal: Principal,
+    body: Body,
+) -> Result<Json<ReportResponse>, ApiError> {
+    end_attempts::<Complete>(&flow, &principal, &body, |report| AttemptResult::Complete(report.result)).await
 }
 
 /// Reports failed attempts. A step with attempts left is retried after its backoff.
@@ -338,8 +350,12 @@ pub(super) async fn complete(State(flow): State<Flow>, body: Body) -> Result<Jso
         (status = 400, description = "The list itself is invalid; nothing was done", body = Failed),
     )
 )]
-pub(super) async fn fail(State(flow): State<Flow>, body: Body) -> Result<Json<ReportResponse>, ApiError> {
-    end_attempts::<Fail>(&flow, &body, |report| AttemptResult::Failed(report.error)).await
+pub(super) async fn fail(
+    State(flow): State<Flow>,
+    principal: Principal,
+    body: Body,
+) -> Result<Json<ReportResponse>, ApiError> {
+    end_attempts::<Fail>(&flow, &principal, &body, |report| AttemptResult::Failed(report.error)).await
 }
 
 /// Releases steps that were not started or have to start again. The attempt is not counted.
@@ -350,8 +366,12 @@ pub(super) async fn fail(State(flow): State<Flow>, body: Body) -> Result<Json<Re
         (status = 400, description = "The list itself is invalid; nothing was done", body = Failed),
     )
 )]
-pub(super) async fn release(State(flow): State<Flow>, body: Body) -> Result<Json<ReportResponse>, ApiError> {
-    end_attempts::<Release>(&flow, &body, |_| AttemptResult::GivenBack).await
+pub(super) async fn release(
+    State(flow): State<Flow>,
+    principal: Principal,
+    body: Body,
+) -> Result<Json<ReportResponse>, ApiError> {
+    end_attempts::<Release>(&flow, &principal, &body, |_| AttemptResult::GivenBack).await
 }
 
 /// Saves the progress of steps. Steps with `yield` are also released, and resume from the checkpoint.
@@ -362,8 +382,12 @@ pub(super) async fn release(State(flow): State<Flow>, body: Body) -> Result<Json
         (status = 400, description = "The list itself is invalid; nothing was done", body = Failed),
     )
 )]
-pub(super) async fn checkpoint(State(flow): State<Flow>, body: Body) -> Result<Json<ReportResponse>, ApiError> {
-    let ParsedReports { mut outcomes, reports } = ParsedReports::<Checkpoint>::parse(&body)?;
+pub(super) async fn checkpoint(
+    State(flow): State<Flow>,
+    principal: Principal,
+    body: Body,
+) -> Result<Json<ReportResponse>, ApiError> {
+    let ParsedReports { mut outcomes, reports } = ParsedReports::<Checkpoint>::parse(&flow, &principal, &body).await?;
     let (mut alive, mut ended) = (Vec::new(), Vec::new());
     // The positions of the items that keep their step, and of those that yield it.
     let (mut stay, mut go) = (Vec::new(), Vec::new());

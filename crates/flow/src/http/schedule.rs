@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use reveille_web::{ApiError, Body, Failure, Id, Path, Query};
+use reveille_web::{ApiError, Body, Failure, Id, Path, Principal, Query, Role};
 use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
@@ -96,8 +96,14 @@ pub(super) async fn list(State(flow): State<Flow>, query: Query) -> Result<Json<
         (status = 404, description = "There is no such template", body = Failure),
     )
 )]
-pub(super) async fn put(State(flow): State<Flow>, body: Body) -> Result<Json<Scheduled>, ApiError> {
-    Ok(Json(flow.put_schedule(body.json()?).await?))
+pub(super) async fn put(
+    State(flow): State<Flow>,
+    principal: Principal,
+    body: Body,
+) -> Result<Json<Scheduled>, ApiError> {
+    let schedule: Schedule = body.json()?;
+    principal.require_namespace(Role::Operator, &schedule.namespace)?;
+    Ok(Json(flow.put_schedule(schedule).await?))
 }
 
 /// A schedule and its status.

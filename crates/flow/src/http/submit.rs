@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderName, StatusCode, header};
-use reveille_web::{ApiError, Body, Failure, Id};
+use reveille_web::{ApiError, Body, Failure, Id, Principal, Role};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -91,9 +91,11 @@ pub(super) struct Duplicate {
 )]
 pub(super) async fn submit(
     State(flow): State<Flow>,
+    principal: Principal,
     body: Body,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<Created>), ApiError> {
     let mut submission: Submission = body.json()?;
+    principal.require_namespace(Role::Producer, &submission.namespace)?;
     if submission.version.is_empty() {
         submission.version = flow.inner.newest_version(&submission.namespace, &submission.name).await?;
     }

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use reveille_web::{ApiError, Failure, Path, Query, Text};
+use reveille_web::{ApiError, Failure, Path, Principal, Query, Role, Text};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
@@ -154,12 +154,18 @@ pub(super) async fn list(State(flow): State<Flow>, query: Query) -> Result<Json<
 )]
 pub(super) async fn register(
     State(flow): State<Flow>,
+    principal: Principal,
     query: Query,
     body: Text,
 ) -> Result<(StatusCode, Json<Summary>), ApiError> {
     if query.flag("validate")? {
         let Template { namespace, name, version, steps, .. } = flow.validate(&body.text).await?;
+        principal.require_namespace(Role::Operator, &namespace)?;
         return Ok((StatusCode::OK, Json(Summary { namespace, name, version, steps: steps.len() })));
+    }
+    if !principal.may(Role::Operator) {
+        let Template { namespace, .. } = flow.validate(&body.text).await?;
+        principal.require_namespace(Role::Operator, &namespace)?;
     }
     let Registered { namespace, name, version, steps, new } = flow.register(&body.text).await?;
     let status = if new { StatusCode::CREATED } else { StatusCode::OK };

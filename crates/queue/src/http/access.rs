@@ -3,23 +3,23 @@
 //! Routes with a wildcard need their role for everything: the queue is not known before the path is interpreted. A
 //! client whose role is limited to some queues has to escape the slashes of a name.
 
-use reveille_web::Need::{self, Role};
+use reveille_web::Need::{self, Known, Role};
 use reveille_web::Role::{Admin, Operator, Producer, Viewer, Worker};
 use reveille_web::Scope::{Everything, Queue, QueueIn, SomeQueue};
 
 /// The needs of all routes.
 pub(super) const NEEDS: &[(&str, &str, Need)] = &[
     // Messages.
-    ("POST", "/api/v1/push", Role(Producer, Everything)),
+    ("POST", "/api/v1/push", Role(Producer, SomeQueue)),
     ("GET", "/api/v1/pop", Role(Worker, Everything)),
     ("GET", "/api/v1/pop/queue/{queue}", Role(Worker, Queue("queue"))),
     ("GET", "/api/v1/pop/queue/{queue}/partition/{partition}", Role(Worker, Queue("queue"))),
     ("GET", "/api/v1/pop/queue/{queue}/{*rest}", Role(Worker, Everything)),
-    ("POST", "/api/v1/ack", Role(Worker, Everything)),
-    ("POST", "/api/v1/ack/batch", Role(Worker, Everything)),
-    ("POST", "/api/v1/lease/{leaseId}/extend", Role(Worker, Everything)),
-    ("POST", "/api/v1/transaction", Role(Admin, Everything)),
-    ("POST", "/api/v1/configure", Role(Operator, Everything)),
+    ("POST", "/api/v1/ack", Role(Worker, SomeQueue)),
+    ("POST", "/api/v1/ack/batch", Role(Worker, SomeQueue)),
+    ("POST", "/api/v1/lease/{leaseId}/extend", Role(Worker, SomeQueue)),
+    ("POST", "/api/v1/transaction", Known),
+    ("POST", "/api/v1/configure", Role(Operator, SomeQueue)),
     // Queues and consumer groups.
     ("GET", "/api/v1/resources/overview", Role(Viewer, Everything)),
     ("GET", "/api/v1/resources/queues", Role(Viewer, Everything)),
@@ -50,19 +50,19 @@ pub(super) const NEEDS: &[(&str, &str, Need)] = &[
     ),
     // Single messages.
     ("GET", "/api/v1/messages", Role(Viewer, QueueIn("queue"))),
-    ("GET", "/api/v1/messages/{partitionId}/{transactionId}", Role(Viewer, Everything)),
-    ("GET", "/api/v1/messages/{partitionId}/{transactionId}/{*rest}", Role(Viewer, Everything)),
-    ("DELETE", "/api/v1/messages/{partitionId}/{transactionId}", Role(Admin, Everything)),
-    ("DELETE", "/api/v1/messages/{partitionId}/{transactionId}/{*rest}", Role(Admin, Everything)),
-    ("POST", "/api/v1/messages/{partitionId}/{transactionId}/retry", Role(Operator, Everything)),
-    ("POST", "/api/v1/messages/{partitionId}/{transactionId}/dlq", Role(Operator, Everything)),
-    ("POST", "/api/v1/messages/{partitionId}/{transactionId}/{*rest}", Role(Operator, Everything)),
+    ("GET", "/api/v1/messages/{partitionId}/{transactionId}", Role(Viewer, SomeQueue)),
+    ("GET", "/api/v1/messages/{partitionId}/{transactionId}/{*rest}", Role(Viewer, SomeQueue)),
+    ("DELETE", "/api/v1/messages/{partitionId}/{transactionId}", Role(Admin, SomeQueue)),
+    ("DELETE", "/api/v1/messages/{partitionId}/{transactionId}/{*rest}", Role(Admin, SomeQueue)),
+    ("POST", "/api/v1/messages/{partitionId}/{transactionId}/retry", Role(Operator, SomeQueue)),
+    ("POST", "/api/v1/messages/{partitionId}/{transactionId}/dlq", Role(Operator, SomeQueue)),
+    ("POST", "/api/v1/messages/{partitionId}/{transactionId}/{*rest}", Role(Operator, SomeQueue)),
     ("GET", "/api/v1/dlq", Role(Viewer, QueueIn("queue"))),
     ("DELETE", "/api/v1/dlq", Role(Admin, QueueIn("queue"))),
     ("POST", "/api/v1/dlq/replay", Role(Operator, Everything)),
     ("POST", "/api/v1/traces", Role(Worker, Everything)),
-    ("GET", "/api/v1/traces/{partitionId}/{transactionId}", Role(Viewer, Everything)),
-    ("GET", "/api/v1/traces/{partitionId}/{transactionId}/{*rest}", Role(Viewer, Everything)),
+    ("GET", "/api/v1/traces/{partitionId}/{transactionId}", Role(Viewer, SomeQueue)),
+    ("GET", "/api/v1/traces/{partitionId}/{transactionId}/{*rest}", Role(Viewer, SomeQueue)),
     ("GET", "/api/v1/traces/by-name/{name}", Role(Viewer, Everything)),
     ("GET", "/api/v1/traces/by-name/{name}/{*rest}", Role(Viewer, Everything)),
     ("GET", "/api/v1/traces/names", Role(Viewer, Everything)),

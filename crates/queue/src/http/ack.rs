@@ -4,13 +4,14 @@ use std::fmt::Display;
 
 use axum::Json;
 use axum::extract::State;
-use reveille_web::{ApiError, Body, Failure, Id, List, RawBody};
+use reveille_web::{ApiError, Body, Failure, Id, List, Principal, RawBody};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::field::{self, Raw};
 use super::schema::{self, ELEMENTS_MAX, Name};
+use super::scope;
 use crate::consume::ack::{Ack, AckStatus, Acked};
 use crate::http::api_error::{at, invalid, missing};
 use crate::queues::Queues;
@@ -152,10 +153,11 @@ impl AckResult {
 )]
 pub(super) async fn ack(
     State(queues): State<Queues>,
+    principal: Principal,
     RawBody(body): RawBody,
 ) -> Result<Json<Vec<AckResult>>, ApiError> {
     let ack = body.json::<AckRequest<'_>>()?.ack("")?;
-    acked(&queues, vec![ack]).await
+    acked(&queues, &principal, vec![ack]).await
 }
 
 /// Acks messages. The response has one result per ack, in order.
@@ -169,10 +171,11 @@ pub(super) async fn ack(
 )]
 pub(super) async fn ack_batch(
     State(queues): State<Queues>,
+    principal: Principal,
     RawBody(body): RawBody,
 ) -> Result<Json<Vec<AckResult>>, ApiError> {
     let acks = read(&body)?;
-    acked(&queues, acks).await
+    acked(&queues, &principal, acks).await
 }
 
 fn read(body: &Body) -> Result<Vec<Ack>, ApiError> {
@@ -186,7 +189,8 @@ fn read(body: &Body) -> Result<Vec<Ack>, ApiError> {
     items.0.iter().enumerate().map(ack).collect()
 }
 
-async fn acked(queues: &Queues, acks: Vec<Ack>) -> Result<Json<Vec<AckResult>>, ApiError> {
+async fn acked(queues: &Queues, principal: &Principal, acks: Vec<Ack>) -> Result<Json<Vec<AckResult>>, ApiError> {
+    scope::ack(queues, principal, &acks).await?;
     let transactions: Vec<String> = acks.iter().map(|ack| ack.transaction_id.clone()).collect();
     let acked = queues.ack(acks).await?;
     let results = transactions.into_iter().zip(acked).enumerate();

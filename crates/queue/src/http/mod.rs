@@ -18,9 +18,11 @@ mod openapi;
 mod pop;
 mod push;
 mod schema;
+mod scope;
 mod transaction;
 mod v1;
 
+use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use reveille_web::{Api, Needs, strict};
 use utoipa_axum::router::OpenApiRouter;
@@ -50,5 +52,6 @@ pub fn api(queues: Queues) -> Api {
     let administration = strict(OpenApiRouter::new().nest(BASE, admin::routes()));
     let all = OpenApiRouter::with_openapi(openapi::head()).nest(BASE, api).merge(administration);
     let operation = strict(OpenApiRouter::new().nest(v1::BASE, v1::routes()));
-    Api::new(all.merge(operation).with_state(queues), Needs::new(access::NEEDS))
+    let all = all.merge(operation).route_layer(from_fn_with_state(queues.clone(), scope::of_partition));
+    Api::new(all.with_state(queues), Needs::new(access::NEEDS))
 }

@@ -5,13 +5,14 @@ use std::fmt::Display;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use reveille_web::{ApiError, Body, Failure, List, RawBody};
+use reveille_web::{ApiError, Body, Failure, List, Principal, RawBody};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::field::{self, Raw};
 use super::schema::{ELEMENTS_MAX, Name};
+use super::scope;
 use crate::http::api_error::{at, missing};
 use crate::message::{NewMessage, PushStatus, Pushed};
 use crate::queues::Queues;
@@ -63,7 +64,7 @@ impl Item<'_> {
             payload: self.payload.unwrap_or(RawValue::NULL).to_owned(),
             transaction_id: field::name(self.transaction_id, format_args!("{element}transactionId"))?,
             trace_id: field::name(self.trace_id, format_args!("{element}traceId"))?,
-            // The producer is set from the authenticated caller, never from the request.
+            // It is set from the authenticated client, never from the request.
             producer: None,
         };
         message.check().map_err(|error| at(element, error))?;
@@ -137,9 +138,11 @@ impl PushResult {
 )]
 pub(super) async fn push(
     State(queues): State<Queues>,
+    principal: Principal,
     RawBody(body): RawBody,
 ) -> Result<(StatusCode, Json<Vec<PushResult>>), ApiError> {
-    let messages = read(&body)?;
+    let mut messages = read(&body)?;
+    messages.iter_mut().try_for_each(|message| scope::produce(&principal, message))?;
     let labels: Vec<Label> = messages.iter().map(Label::of).collect();
     let (pushed, _charge) = body.run_to_completion(async move { queues.push(messages).await }).await?;
     let pushed = pushed?;

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use reveille_web::{ApiError, Body, Failure, List, RawBody};
+use reveille_web::{ApiError, Body, Failure, List, Principal, RawBody};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::field::{self, Raw};
 use super::schema::ELEMENTS_MAX;
-use super::{ack, push};
+use super::{ack, push, scope};
 use crate::error::Error;
 use crate::http::api_error::{invalid, missing};
 use crate::queues::Queues;
@@ -101,9 +101,16 @@ enum Label {
 )]
 pub(super) async fn transaction(
     State(queues): State<Queues>,
+    principal: Principal,
     RawBody(body): RawBody,
 ) -> Result<Json<TransactionResult>, ApiError> {
-    let (operations, leases) = read(&body)?;
+    let (mut operations, leases) = read(&body)?;
+    for operation in &mut operations {
+        match operation {
+            Operation::Push(messages) => messages.iter_mut().try_for_each(|it| scope::produce(&principal, it))?,
+            Operation::Ack(ack) => scope::ack(&queues, &principal, [&*ack]).await?,
+        }
+    }
     let labels: Vec<Label> = operations.iter().flat_map(labels).collect();
     let transaction_id = Uuid::now_v7().to_string();
     match queues.transaction(operations, &leases).await {

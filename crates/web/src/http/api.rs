@@ -43,8 +43,8 @@ impl Api {
     }
 
     /// A document for routes that are implemented elsewhere. Merging others into it keeps its title.
-    pub fn document_only(document: OpenApi) -> Api {
-        Api { router: Router::new(), document, needs: Needs::default() }
+    pub fn document_only(document: OpenApi, needs: Needs) -> Api {
+        Api { router: Router::new(), document, needs }
     }
 
     /// Adds the routes and the document of another API.
@@ -86,6 +86,7 @@ impl Api {
         let needs = self.needs.merge(Needs::new(&[("GET", "/openapi.json", Need::Open)]));
         self.router
             .route("/openapi.json", get(async move || document))
+            .layer(from_fn_with_state(needs.clone(), access::hide))
             // Counted before compression: the compressor keeps the input that it has not read.
             .layer(from_fn_with_state(Unread::default(), unread::bound))
             .layer(compressed)

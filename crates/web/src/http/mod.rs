@@ -16,7 +16,7 @@ mod strict;
 mod unread;
 
 pub use access::{
-    Credentials, GLOB_MAX, Glob, Grant, Need, Needs, NotAGlob, NotAGrant, Principal, Role, Scope, Visible,
+    Credentials, GLOB_MAX, Glob, Grant, Need, Needs, NotAGlob, NotAGrant, Principal, Role, Scope, Visible, enforce,
 };
 pub use api::Api;
 pub use body::{Body, RawBody, Text};

@@ -145,13 +145,20 @@ pub(super) async fn run(args: config::Up) -> Result<(), Error> {
     let (found, database) = oneshot::channel();
     tokio::spawn(follow_parent(control, found, shutdown.clone()));
 
-    let url = answering(&listener, metrics.clone(), &settings.allowed_hosts, None, async |health| {
-        health.starting("starting PostgreSQL");
-        tokio::select! {
-            url = database => url.ok(),
-            () = shutdown.requested() => None,
-        }
-    });
+    let url = answering(
+        &listener,
+        metrics.clone(),
+        &settings.allowed_hosts,
+        &settings.authentication,
+        None,
+        async |health| {
+            health.starting("starting PostgreSQL");
+            tokio::select! {
+                url = database => url.ok(),
+                () = shutdown.requested() => None,
+            }
+        },
+    );
     let Some(url) = url.await else { return Ok(()) };
     let database = open(&url, super::direct(&args.database))?;
     let server = Server { listener, metrics, database, schema, shutdown, settings };

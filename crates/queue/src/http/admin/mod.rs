@@ -54,6 +54,6 @@ fn page(query: &Query, limit: u32) -> Result<Page, ApiError> {
 }
 
 /// The id of a partition.
-fn partition(text: &str) -> Result<PartitionId, ApiError> {
+pub(super) fn partition(text: &str) -> Result<PartitionId, ApiError> {
     text.parse().map_err(|_| invalid("partitionId", format_args!("must be the id of a partition, got {text:?}")))
 }

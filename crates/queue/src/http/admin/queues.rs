@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use axum::Json;
 use axum::extract::State;
 use axum::routing;
-use reveille_web::{ApiError, Body, Failure, Path, Query};
+use reveille_web::{ApiError, Body, Failure, Path, Principal, Query, Role};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -137,8 +137,13 @@ struct Configured {
         (status = 503, description = "The database is not available; retry", body = Failure),
     )
 )]
-async fn configure(State(queues): State<Queues>, body: Body) -> Result<Json<Configured>, ApiError> {
+async fn configure(
+    State(queues): State<Queues>,
+    principal: Principal,
+    body: Body,
+) -> Result<Json<Configured>, ApiError> {
     let (queue, namespace, task, change) = read(&body)?;
+    principal.require_queue(Role::Operator, &queue)?;
     let configured = queues.configure(&queue, namespace.as_deref(), task.as_deref(), &change).await;
     let configured = configured.map_err(|error| match error {
         // The request enables encryption, so it is invalid on a server without a key.

@@ -8,10 +8,12 @@
 mod glob;
 mod grant;
 mod need;
+mod payload;
 mod principal;
 
 pub use glob::{GLOB_MAX, Glob, NotAGlob};
 pub use grant::{Grant, NotAGrant, Role};
-pub use need::{Need, Needs, Scope};
-pub(crate) use need::{enforce, undocumented};
+pub(crate) use need::undocumented;
+pub use need::{Need, Needs, Scope, enforce};
+pub(crate) use payload::hide;
 pub use principal::{Credentials, Principal, Visible};

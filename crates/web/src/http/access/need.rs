@@ -110,14 +110,30 @@ pub(crate) fn undocumented(needs: &Needs, document: &OpenApi) -> Vec<String> {
     forgotten.chain(gone.map(|(method, path, _)| format!("{method} {path} is no route"))).collect()
 }
 
-/// Rejects a request whose principal lacks what its route needs, before anything of the body is read.
-pub(crate) async fn enforce(State(needs): State<Needs>, request: Request, next: Next) -> Response {
+/// A middleware: rejects a request whose principal lacks what its route needs, before anything of the body is read.
+pub async fn enforce(State(needs): State<Needs>, request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
     let need = route.as_deref().and_then(|route| needs.of(request.method(), route));
     let (mut parts, body) = request.into_parts();
     match check(need, &mut parts).await {
-        Ok(()) => next.run(Request::from_parts(parts, body)).await,
+        Ok(()) => {
+            let ending = parts.extensions.get::<Principal>().filter(|principal| principal.ends()).cloned();
+            let response = next.run(Request::from_parts(parts, body));
+            match ending {
+                Some(principal) => until_ended(&principal, response).await,
+                None => response.await,
+            }
+        }
         Err(error) => error.into_response(),
+    }
+}
+
+/// Drops the request when its credentials end while it waits, which gives back what it has claimed.
+async fn until_ended(principal: &Principal, response: impl Future<Output = Response>) -> Response {
+    tokio::select! {
+        biased;
+        response = response => response,
+        () = principal.ended() => ApiError::unauthenticated("the credentials have expired or were revoked").into_response(),
     }
 }
 

@@ -1,11 +1,14 @@
 //! Who asks.
 
 use std::fmt;
+use std::future::pending;
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
 
 use super::glob::Glob;
 use super::grant::{Grant, Role};
@@ -55,6 +58,10 @@ struct Identity {
     credentials: Credentials,
     grants: Vec<Grant>,
     payloads: bool,
+    /// When its credentials expire.
+    expires: Option<Instant>,
+    /// Becomes true when its credentials are revoked.
+    revoked: Option<watch::Receiver<bool>>,
 }
 
 /// The names that a client may see.
@@ -115,7 +122,40 @@ impl Principal {
 
     /// A client that has authenticated. `payloads`: whether it may see payloads.
     pub fn new(name: impl Into<String>, credentials: Credentials, grants: Vec<Grant>, payloads: bool) -> Principal {
-        Principal(Arc::new(Identity { name: name.into(), credentials, grants, payloads }))
+        let (name, expires, revoked) = (name.into(), None, None);
+        Principal(Arc::new(Identity { name, credentials, grants, payloads, expires, revoked }))
+    }
+
+    /// The same with credentials that end: at a time, or when `revoked` becomes true.
+    pub fn ending(self, expires: Option<Instant>, revoked: watch::Receiver<bool>) -> Principal {
+        let identity = Arc::unwrap_or_clone(self.0);
+        Principal(Arc::new(Identity { expires, revoked: Some(revoked), ..identity }))
+    }
+
+    /// Resolves when the credentials end: a request that is waiting then has to end, too.
+    pub async fn ended(&self) {
+        let expired = async {
+            match self.0.expires {
+                Some(expires) => sleep_until(expires).await,
+                None => pending().await,
+            }
+        };
+        let revoked = async {
+            let Some(mut revoked) = self.0.revoked.clone() else { return pending().await };
+            if revoked.wait_for(|revoked| *revoked).await.is_err() {
+                // They were only forgotten: the next request reads them again.
+                pending::<()>().await;
+            }
+        };
+        tokio::select! {
+            () = expired => {}
+            () = revoked => {}
+        }
+    }
+
+    /// Whether the credentials can end while a request waits.
+    pub(super) fn ends(&self) -> bool {
+        self.0.expires.is_some() || self.0.revoked.is_some()
     }
 
     /// The name of the token, the subject of the JWT, the name of the user.

@@ -1,0 +1,4 @@
+//! Tokens on a real PostgreSQL.
+
+mod schema;
+mod tokens;
