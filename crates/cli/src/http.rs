@@ -24,6 +24,7 @@ use std::{sync::Arc, time::Instant};
 use axum::{
     Router,
     extract::{DefaultBodyLimit, MatchedPath, Request, State},
+    http::Method,
     middleware::{Next, from_fn_with_state, map_response},
     response::Response,
     routing::get,
@@ -165,10 +166,17 @@ pub fn health_routes(health: &Arc<Health>, metrics: Metrics, authentication: Aut
 /// the word "connection". A browser gets a page that loads itself again.
 async fn only_when_started(State(health): State<Arc<Health>>, request: Request, next: Next) -> Response {
     match health.not_started() {
+        // A screen that reads because something has changed must not look like a change.
+        None if only_reads(&request) => Box::pin(reveille_pg::observing(next.run(request))).await,
         None => next.run(request).await,
         Some(_) if front::wants_html(request.headers()) => front::starting_page(&health.phase().1.unwrap_or_default()),
         Some(reason) => reply::unavailable(&format!("{reason}; retry on this connection")),
     }
+}
+
+/// Whether a request changes nothing. A pop is a `GET` that leases messages.
+fn only_reads(request: &Request) -> bool {
+    request.method() == Method::GET && !request.uri().path().contains("/pop")
 }
 
 /// Gives every request its id; counts, times and logs it by its route, never by its path, of which a client can invent

@@ -29,11 +29,13 @@ const AGAIN_AFTER: &str = "1";
 /// The documents, by the name of their file.
 pub(super) const DOCUMENTS: &[(&str, &str)] = &[
     ("benchmarks.md", include_str!("../../../../docs/benchmarks.md")),
+    ("command-line.md", include_str!("../../../../docs/command-line.md")),
     ("concepts.md", include_str!("../../../../docs/concepts.md")),
     ("configuration.md", include_str!("../../../../docs/configuration.md")),
     ("durable.md", include_str!("../../../../docs/durable.md")),
     ("flow.md", include_str!("../../../../docs/flow.md")),
     ("from-duroxide-pg.md", include_str!("../../../../docs/from-duroxide-pg.md")),
+    ("growth.md", include_str!("../../../../docs/growth.md")),
     ("http-api.md", include_str!("../../../../docs/http-api.md")),
     ("metrics.md", include_str!("../../../../docs/metrics.md")),
     ("operating.md", include_str!("../../../../docs/operating.md")),
