@@ -20,6 +20,7 @@ fi
 scripts/postgres.sh "${PG:-}"
 scripts/pgbouncer.sh
 scripts/promtool.sh
+scripts/tmux.sh
 scripts/rabbitmq.sh install || echo "RabbitMQ: its tests will be skipped"
 # The core needs no Python.
 if [ "$SUITE" != core ]; then scripts/python.sh; fi

@@ -1,19 +1,26 @@
 //! One module per command.
 
+mod completions;
 mod config_show;
+mod dlq;
 mod doctor;
 mod down;
 mod durable;
+mod group;
+mod input;
 mod migrate;
+mod namespace;
 mod owner;
 mod psql;
 mod queue;
 mod remote;
+mod schedule;
+mod task;
+mod template;
+mod top;
 mod up;
 
 use std::io::Write as _;
-
-use remote::Remote;
 
 use crate::{
     config::{Cli, Command, Config, Database},
@@ -34,7 +41,8 @@ pub async fn run(cli: Cli) -> Result<(), Error> {
         Command::Serve(args) => Box::pin(serve::run(args)).await,
         Command::Migrate(args) => migrate::run(args).await,
         Command::Doctor(args) => Box::pin(doctor::run(args)).await,
-        Command::Queue { remote, command } => remote::ended(queue::run(&Remote::new(&remote)?, command).await),
+        Command::Remote(noun) => remote::ended(Box::pin(remote::run(noun)).await),
+        Command::Completions(args) => remote::ended(completions::run(&args)),
         Command::Config { command: Config::Show(args) } => remote::ended(config_show::run(&args, &cli.settings)),
         Command::Durable { command } => durable::run(command).await,
     }

@@ -5,6 +5,7 @@
 //! the tables of the documentation from them.
 
 mod address;
+mod completions;
 mod document;
 mod durable;
 mod duration;
@@ -14,7 +15,7 @@ mod keys;
 mod migrate;
 mod private;
 mod queue;
-mod remote;
+pub mod remote;
 mod secret;
 mod server;
 mod show;
@@ -27,6 +28,7 @@ use clap::{
     Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, builder::BoolishValueParser, error::ErrorKind,
 };
 
+pub use completions::Completions;
 pub use document::{Key, documented, keys};
 pub use durable::{Durable, Import};
 pub use flow::Flow;
@@ -35,7 +37,7 @@ use private::default_data_dir;
 pub(crate) use private::is_root;
 pub use private::{Down, Psql};
 pub use queue::Queue;
-pub use remote::{Confirmation, QueueCommand, QueueList, Remote};
+pub use remote::Remote;
 pub use secret::{SecretUrl, redact};
 pub use server::Server;
 pub use show::{Config, ConfigShow};
@@ -159,15 +161,12 @@ pub enum Command {
     /// Check a set-up, and explain how to fix it
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(Doctor),
-    /// Queues of a running server, and their messages
-    Queue {
-        /// The server.
-        #[command(flatten)]
-        remote: Remote,
-        /// What to do.
-        #[command(subcommand)]
-        command: QueueCommand,
-    },
+    /// A command that speaks to a running server.
+    #[command(flatten)]
+    Remote(remote::Noun),
+    /// Print a script that completes the command line in a shell
+    #[command(after_help = completions::EXAMPLES)]
+    Completions(Completions),
     /// The configuration of the server and of commands
     Config {
         /// What to do.

@@ -188,6 +188,13 @@ pub enum Error {
     #[error(transparent)]
     Client(#[from] client::Error),
 
+    /// The server has answered, and what was named is not in its answer.
+    #[error("{what}")]
+    NothingNamed {
+        /// What there is not.
+        what: String,
+    },
+
     /// Something was not confirmed, so it was not done.
     #[error(transparent)]
     Declined(#[from] Declined),
@@ -211,6 +218,15 @@ pub enum Error {
     Interrupted {
         /// What is done, and how to continue.
         resume: String,
+    },
+
+    /// A long operation failed in the middle.
+    #[error("{resume}")]
+    Stopped {
+        /// What is done, and how to continue.
+        resume: String,
+        /// Why it stopped.
+        source: client::Error,
     },
 
     /// The result could not be written.
@@ -264,7 +280,8 @@ impl Error {
             | Error::Exposed { .. }
             | Error::AdminToken { .. }
             | Error::Input { .. } => exit::USAGE,
-            Error::Client(error) => error.exit_code(),
+            Error::Client(error) | Error::Stopped { source: error, .. } => error.exit_code(),
+            Error::NothingNamed { .. } => exit::NOT_FOUND,
             Error::Declined(declined) => declined.exit_code(),
             Error::Interrupted { .. } => exit::INTERRUPTED,
             _ => exit::FAILED,

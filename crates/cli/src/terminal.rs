@@ -6,11 +6,13 @@
 //! - With `--json` a command prints what the server answered, one document, or one line per element of a stream.
 
 mod confirm;
+mod graph;
 mod interrupt;
 mod json;
 mod progress;
 mod table;
 mod text;
+mod timeline;
 mod when;
 
 use std::{
@@ -21,11 +23,13 @@ use std::{
 use serde::Serialize;
 
 pub use confirm::Declined;
+pub use graph::{GraphLine, graph};
 pub use interrupt::Interrupt;
 pub use json::{compact, pretty};
 pub use progress::Progress;
 pub use table::{Cell, Column, Table};
-pub use text::{Style, printable, truncated, width};
+pub use text::{Style, count_of, printable, truncated, width};
+pub use timeline::bar;
 pub use when::{ago, duration, parse_when, when};
 
 use crate::error::Error;
@@ -36,13 +40,15 @@ pub struct Screen {
     json: bool,
     colour: bool,
     width: Option<usize>,
+    height: Option<usize>,
 }
 
 impl Screen {
     /// A screen on the standard streams. `json`: print for programs. `colour`: allow colours on a terminal.
     pub fn new(json: bool, colour: bool) -> Screen {
         let on_terminal = io::stdout().is_terminal();
-        Screen { json, colour: colour && on_terminal && !json, width: on_terminal.then(columns).flatten() }
+        let (width, height) = on_terminal.then(size).flatten().unzip();
+        Screen { json, colour: colour && on_terminal && !json, width, height }
     }
 
     /// Whether the result is for programs.
@@ -53,6 +59,11 @@ impl Screen {
     /// The columns of the terminal; `None` if standard output is something else.
     pub fn width(&self) -> Option<usize> {
         self.width
+    }
+
+    /// The lines of the terminal; `None` if standard output is something else.
+    pub fn height(&self) -> Option<usize> {
+        self.height
     }
 
     /// Prints a line of the result.
@@ -97,7 +108,12 @@ impl Screen {
             self.note(none);
             return Ok(());
         }
-        self.line(table.render(self.width, self.colour))
+        self.line(self.rendered(table))
+    }
+
+    /// The lines of a table, as [`Screen::table`] prints them.
+    pub fn rendered(&self, table: &Table) -> String {
+        table.render(self.width, self.colour)
     }
 
     /// Prints the name and the value of properties, one pair a line.
@@ -136,8 +152,8 @@ impl Screen {
     }
 }
 
-/// The columns of the terminal at standard output.
-fn columns() -> Option<usize> {
+/// The columns and lines of the terminal at standard output.
+fn size() -> Option<(usize, usize)> {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
-    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+    Some((usize::from(size.ws_col), usize::from(size.ws_row))).filter(|(columns, _)| *columns > 0)
 }

@@ -1,13 +1,27 @@
 //! `reveille queue`: queues and their messages.
 
-mod list;
+mod change;
+mod configure;
+pub(super) mod list;
+mod peek;
+mod pop;
+mod push;
+mod show;
 
 use super::remote::Remote;
-use crate::{config, error::Error};
+use crate::{config::remote::queue::Command, error::Error};
 
 /// Runs one of its commands.
-pub(super) async fn run(remote: &Remote, command: config::QueueCommand) -> Result<(), Error> {
+pub(super) async fn run(remote: &Remote, command: Command) -> Result<(), Error> {
     match command {
-        config::QueueCommand::List(args) => list::run(remote, args).await,
+        Command::List(args) => list::run(remote, args).await,
+        Command::Show(args) => show::run(remote, args).await,
+        Command::Push(args) => push::run(remote, args).await,
+        Command::Pop(args) => pop::run(remote, args).await,
+        Command::Peek(args) => peek::run(remote, args).await,
+        Command::Seek(args) => change::seek(remote, args).await,
+        Command::Configure(args) => configure::run(remote, args).await,
+        Command::Clear(args) => change::clear(remote, args).await,
+        Command::Delete(args) => change::delete(remote, args).await,
     }
 }

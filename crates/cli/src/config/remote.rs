@@ -1,6 +1,16 @@
 //! Arguments of the commands that speak to a running server.
 
-mod queue;
+pub mod dlq;
+pub mod group;
+pub mod namespace;
+mod noun;
+mod operator;
+pub mod queue;
+pub mod schedule;
+mod seek;
+pub mod task;
+pub mod template;
+pub mod top;
 
 use std::{
     fs::File,
@@ -10,7 +20,9 @@ use std::{
 
 use clap::Args;
 
-pub use queue::{QueueCommand, QueueList};
+pub use noun::{Noun, Of};
+pub use operator::Operator;
+pub use seek::SeekTarget;
 
 use super::SecretUrl;
 use crate::{

@@ -40,6 +40,30 @@ fn config_show_has_every_setting() {
     }
 }
 
+/// Commands that are complete without an argument.
+const WITHOUT_EXAMPLES: &[&str] = &["down"];
+
+fn check_examples(command: &clap::Command, path: &str) {
+    for sub in command.get_subcommands() {
+        let path = format!("{path} {}", sub.get_name()).trim().to_owned();
+        if sub.has_subcommands() {
+            check_examples(sub, &path);
+        } else if !WITHOUT_EXAMPLES.contains(&path.as_str()) {
+            let examples = sub.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let line = format!("  reveille {path}");
+            assert!(examples.starts_with("Examples:\n") && examples.contains(&line), "{path}: {examples}");
+            let is_wide = |line: &&str| line.chars().count() > 120;
+            assert_eq!(examples.lines().find(is_wide), None, "{path}: an example is too wide");
+        }
+    }
+}
+
+/// The help of every command must have an example of that command.
+#[test]
+fn every_command_has_examples() {
+    check_examples(&Cli::command(), "");
+}
+
 /// Whether a flag takes a URL or a key.
 fn may_hold_a_secret(arg: &clap::Arg) -> bool {
     arg.get_value_names().is_some_and(|names| names.iter().any(|name| ["URL", "KEY", "KEYS"].contains(&name.as_str())))

@@ -87,6 +87,15 @@ impl Table {
         self.rows.push(cells.into());
     }
 
+    /// The table without a column.
+    pub fn without(mut self, heading: &str) -> Table {
+        if let Some(at) = self.columns.iter().position(|column| column.heading == heading) {
+            self.columns.remove(at);
+            self.rows.iter_mut().for_each(|cells| drop(cells.remove(at)));
+        }
+        self
+    }
+
     /// Whether it has no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
@@ -94,26 +103,31 @@ impl Table {
 
     /// The lines, without the last line end. `columns`: how wide it may be; `None`: as wide as necessary.
     pub fn render(&self, columns: Option<usize>, colour: bool) -> String {
-        let widths = self.widths(columns);
-        let mut out = String::new();
-        let headings = self.columns.iter().map(|column| Cell::styled(column.heading.to_uppercase(), Style::Dim));
-        self.line(&mut out, &headings.collect::<Vec<_>>(), &widths, colour);
-        for row in &self.rows {
-            out.push('\n');
-            self.line(&mut out, row, &widths, colour);
-        }
-        out
+        let line = |parts: Vec<(String, Style)>| {
+            parts.iter().map(|(text, style)| style.apply(text, colour)).collect::<String>()
+        };
+        self.lines(columns).into_iter().map(line).collect::<Vec<_>>().join("\n")
     }
 
-    fn line(&self, out: &mut String, cells: &[Cell], widths: &[usize], colour: bool) {
+    /// The lines as texts with their styles; the first has the headings.
+    pub fn lines(&self, columns: Option<usize>) -> Vec<Vec<(String, Style)>> {
+        let widths = self.widths(columns);
+        let headings = self.columns.iter().map(|column| Cell::styled(column.heading.to_uppercase(), Style::Dim));
+        let mut lines = vec![self.line(&headings.collect::<Vec<_>>(), &widths)];
+        lines.extend(self.rows.iter().map(|row| self.line(row, &widths)));
+        lines
+    }
+
+    fn line(&self, cells: &[Cell], widths: &[usize]) -> Vec<(String, Style)> {
+        let mut parts = Vec::new();
         let mut gap = 0;
         for ((cell, column), most) in cells.iter().zip(&self.columns).zip(widths) {
             let text = truncated(&cell.text, *most);
             let free = most.saturating_sub(width(&text));
             let before = if column.is_number { free } else { 0 };
             if !text.is_empty() {
-                out.extend(std::iter::repeat_n(' ', gap + before));
-                out.push_str(&cell.style.apply(&text, colour));
+                parts.push((" ".repeat(gap + before), Style::Plain));
+                parts.push((text.into_owned(), cell.style));
                 gap = 0;
             } else {
                 gap += before;
@@ -121,6 +135,7 @@ impl Table {
             // Kept until there is something to its right: no line ends with spaces.
             gap += free - before + GAP;
         }
+        parts
     }
 
     /// The widths of the columns. If the table is too wide, the widest columns of text give way.
@@ -184,6 +199,13 @@ mod tests {
             assert!(text.contains("12345") && text.contains('…'), "{columns}:\n{text}");
         }
         assert!(!table().render(Some(200), false).contains('…'));
+    }
+
+    /// A column is removed with its cells.
+    #[test]
+    fn a_column_can_be_left_out() {
+        let text = table().without("depth").render(None, false);
+        assert!(text.starts_with("NAME           PAYLOAD\norders         {"), "{text}");
     }
 
     /// Colours change no width.

@@ -54,6 +54,15 @@ fn is_dangerous(letter: char) -> bool {
     letter.is_control() || matches!(letter, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
+/// A number of things: `1 message`, `2 messages`.
+pub fn count_of(number: u64, thing: &str) -> String {
+    match (number, thing.strip_suffix('y')) {
+        (1, _) => format!("1 {thing}"),
+        (_, Some(stem)) => format!("{number} {stem}ies"),
+        _ => format!("{number} {thing}s"),
+    }
+}
+
 /// The columns that a text takes.
 pub fn width(text: &str) -> usize {
     text.width()

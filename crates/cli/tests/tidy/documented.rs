@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use clap::CommandFactory as _;
+
 use crate::repository::{File, Offence, file, places, report, root};
 
 /// A documented thing, and what is said about it in a form that can be compared.
@@ -200,6 +202,32 @@ fn every_exit_code_is_documented() {
         rows(document, "code").into_iter().map(|(at, code, cells)| (at, code, cells.join(" "))).collect();
     let truth = reveille::exit::CODES.iter().map(|(code, meaning)| (code.to_string(), (*meaning).to_owned())).collect();
     report(compare(document, &said, &truth, "the exit codes"));
+}
+
+/// The leaf commands of the program, each with its help text.
+fn leaf_commands(command: &clap::Command, path: &str, into: &mut Facts) {
+    for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help" && !sub.is_hide_set()) {
+        let path = format!("{path} {}", sub.get_name());
+        if sub.has_subcommands() {
+            leaf_commands(sub, &path, into);
+        } else {
+            // As the cells of a table are read.
+            let about = sub.get_about().map(ToString::to_string).unwrap_or_default();
+            into.insert(path.trim().to_owned(), about.trim_matches('`').to_owned());
+        }
+    }
+}
+
+/// `docs/command-line.md` lists exactly the commands, each with its help text.
+#[test]
+fn every_command_is_documented() {
+    let document = file("docs/command-line.md");
+    let said: Vec<_> =
+        rows(document, "command").into_iter().map(|(at, name, cells)| (at, name, cells.join(" "))).collect();
+    let mut truth = Facts::new();
+    leaf_commands(&reveille::config::Cli::command(), "", &mut truth);
+    assert!(truth.len() > 30, "the parser was read: {truth:?}");
+    report(compare(document, &said, &truth, "the command line"));
 }
 
 /// `docs/wake.md` lists exactly the options of the engine and of its writers.

@@ -3,9 +3,9 @@
 use serde::Deserialize;
 
 use crate::{
-    client::Route,
+    client::{self, Answer, Route},
     commands::remote::Remote,
-    config::QueueList,
+    config::remote::queue::List,
     error::Error,
     terminal::{Cell, Column, Table, ago},
 };
@@ -32,33 +32,42 @@ pub(super) struct Counts {
     pub(super) processing: u64,
 }
 
-pub(super) async fn run(remote: &Remote, args: QueueList) -> Result<(), Error> {
+pub(super) async fn run(remote: &Remote, args: List) -> Result<(), Error> {
     let route = Route::new("/api/v1/resources/queues").maybe("search", args.search);
     let answer = remote.client.get(&route.query("limit", args.limit).query("offset", args.offset)).await?;
-    if remote.screen.is_json() {
-        return remote.screen.json(answer.text());
-    }
-    let listed: Listed = answer.json()?;
-    let mut table = Table::new([
-        Column::id("queue"),
-        Column::number("partitions"),
-        Column::number("messages"),
-        Column::number("pending"),
-        Column::number("leased"),
-        Column::text("created"),
-    ]);
-    for queue in &listed.queues {
-        let Counts { total, pending, processing } = queue.messages;
-        table.row([
-            queue.name.as_str().into(),
-            Cell::count(queue.partitions),
-            Cell::count(total),
-            Cell::count(pending),
-            Cell::count(processing),
-            ago(&queue.created_at).into(),
+    remote.show(&answer, |listed: Listed| {
+        remote.screen.table(&listed.table(), "no queues")?;
+        remote.more(args.offset, listed.queues.len(), listed.total);
+        Ok(())
+    })
+}
+
+/// The table of an answer.
+pub(in crate::commands) fn table(answer: &Answer) -> Result<Table, client::Error> {
+    Ok(answer.json::<Listed>()?.table())
+}
+
+impl Listed {
+    fn table(&self) -> Table {
+        let mut table = Table::new([
+            Column::id("queue"),
+            Column::number("partitions"),
+            Column::number("messages"),
+            Column::number("pending"),
+            Column::number("leased"),
+            Column::text("created"),
         ]);
+        for queue in &self.queues {
+            let Counts { total, pending, processing } = queue.messages;
+            table.row([
+                queue.name.as_str().into(),
+                Cell::count(queue.partitions),
+                Cell::count(total),
+                Cell::count(pending),
+                Cell::count(processing),
+                ago(&queue.created_at).into(),
+            ]);
+        }
+        table
     }
-    remote.screen.table(&table, "no queues")?;
-    remote.more(args.offset, listed.queues.len(), listed.total);
-    Ok(())
 }

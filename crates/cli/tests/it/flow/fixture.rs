@@ -44,7 +44,7 @@ impl Server {
     }
 
     /// Starts a server with a template `t` that has these steps (YAML).
-    pub(super) async fn of(steps: &str) -> Server {
+    pub(crate) async fn of(steps: &str) -> Server {
         let server = Server::start().await;
         server.template("t", steps).await;
         server
@@ -84,7 +84,7 @@ impl Client {
     }
 
     /// `POST /v1/…` with a JSON body.
-    pub(super) async fn post(&self, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
         self.send("POST", path, &[JSON], body.to_string().as_bytes()).await
     }
 
@@ -96,14 +96,14 @@ impl Client {
     }
 
     /// Registers a template in the namespace `tests` with these steps (YAML).
-    pub(super) async fn template(&self, name: &str, steps: &str) {
+    pub(crate) async fn template(&self, name: &str, steps: &str) {
         let text = format!("name: {name}\nnamespace_name: tests\nidentity_strategy: always_unique\nsteps: {steps}\n");
         let answer = self.send("POST", "templates", &["content-type: application/yaml"], text.as_bytes()).await;
         assert_eq!(answer.status, 201, "{answer:?}");
     }
 
     /// Submits a task of the template `t`.
-    pub(super) async fn task(&self, context: Value) -> String {
+    pub(crate) async fn task(&self, context: Value) -> String {
         let answer = self.post("tasks", &wanted("t", context)).await;
         assert_eq!(answer.status, 201, "{answer:?}");
         text(&answer.json()["task_uuid"])
@@ -133,7 +133,7 @@ impl Client {
     }
 
     /// Sends reports on steps and returns the outcome of each.
-    pub(super) async fn report(&self, what: &str, steps: Value) -> Vec<Value> {
+    pub(crate) async fn report(&self, what: &str, steps: Value) -> Vec<Value> {
         let answer = self.post(&format!("workers/{what}"), &json!({ "steps": steps })).await;
         assert_eq!(answer.status, 200, "{answer:?}");
         answer.json()["results"].as_array().expect("results").clone()

@@ -5,7 +5,7 @@ mod documented;
 mod events;
 mod example;
 mod faults;
-mod fixture;
+pub(crate) mod fixture;
 mod operations;
 mod reading;
 mod reports;

@@ -77,3 +77,8 @@ pub(super) async fn run(server: &str, args: &[&str], variables: &[(&str, &str)],
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("output is UTF-8");
     Done { code: output.status.code().expect("it exits by itself"), out: text(output.stdout), err: text(output.stderr) }
 }
+
+/// The lines of an output.
+pub(super) fn lines(text: &str) -> Vec<&str> {
+    text.lines().collect()
+}
