@@ -39,6 +39,7 @@ pub fn api(tokens: Tokens) -> Api {
 
 /// A token without its text.
 #[derive(Serialize, ToSchema)]
+#[schema(as = AccessToken)]
 struct Token {
     #[schema(value_type = Id)]
     id: String,
