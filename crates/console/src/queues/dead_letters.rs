@@ -13,6 +13,8 @@ use crate::{Action, Failure, Json, Url, Visit};
 const PAGE: u32 = 50;
 /// The parameters that filter them, in the page's address as in the API.
 const FILTER: [&str; 5] = ["partition", "group", "error", "from", "to"];
+/// The same as options of the command.
+const OPTION: [&str; 5] = ["--partition", "--group", "--error", "--from", "--to"];
 
 pub(super) async fn list(visit: &Visit, queue: &str) -> Result<Markup, Failure> {
     let mut url = Url::api(["v1", "dead_letters"]).with("queue", queue).with("limit", PAGE);
@@ -91,23 +93,14 @@ fn bulk(visit: &Visit, queue: &str, newest: &Json, verb: &str) -> Action {
     let route = Url::api(["v1", "dead_letters", verb]);
     let mut action = Action::new(label, Method::POST, route.clone()).about(&about).body("queue", queue);
     let mut command = vec!["dlq", verb, "--queue", queue];
-    for name in FILTER {
+    for (at, name) in FILTER.into_iter().enumerate() {
         if let Some(value) = visit.parameter(name) {
             action = action.body(name, value);
-            // The command has no filter by error.
-            command.extend(match name {
-                "partition" => vec!["--partition", value],
-                "group" => vec!["--group", value],
-                "from" => vec!["--from", value],
-                "to" => vec!["--to", value],
-                _ => vec![],
-            });
+            command.extend([OPTION[at], value]);
         }
     }
     action =
         action.body("up_to", newest.clone()).preview(Method::POST, route, [("dry_run", Json::Bool(true))]).repeats();
-    if visit.parameter("error").is_none() {
-        action = action.command(command);
-    }
+    action = action.command(command);
     if is_replay { action } else { action.confirm_by_typing(queue) }
 }

@@ -4,7 +4,7 @@ use axum::http::Method;
 use maud::{Markup, html};
 
 use super::actions::literal;
-use super::{WITHOUT_GROUP, group_name, seconds};
+use super::{group_name, seconds};
 use crate::parts::value::visible;
 use crate::parts::{Table, Tone, badge, empty, when};
 use crate::{Action, Field, Json, Url, Visit};
@@ -68,14 +68,9 @@ fn actions(queue: &str, group: &Json) -> [Action; 4] {
                             groups go on.",
         )
     };
-    let mut command = vec!["queue", verb, queue];
-    let mut seek = vec!["queue", "seek", queue];
-    if name != WITHOUT_GROUP {
-        command.extend(["--group", name]);
-        seek.extend(["--group", name]);
-    }
+    let seek = ["group", "seek", name, queue];
     let pause = Action::new(label, Method::POST, Url::api(["v1", "queues", queue, "groups", name, verb]));
-    let mut pause = pause.about(about).command(command);
+    let mut pause = pause.about(about).command(["group", verb, name, queue]);
     if !is_paused {
         pause = pause.sql(&format!(
             "update consumer k set paused_at = now() from queue q where q.id = k.queue_id and q.name = {} and k.name = {};",
@@ -91,13 +86,13 @@ fn actions(queue: &str, group: &Json) -> [Action; 4] {
         )
         .field(Field::time("timestamp", "Time").required())
         .destructive()
-        .command(seek.iter().copied().chain(["--to", "2h"]));
+        .command(seek.into_iter().chain(["--to", "2h"]));
     let lag = group["lag"].shown();
     let to_end = Action::new("Seek to the end", Method::POST, route)
         .about(&format!("The group skips the {lag} messages that it has not consumed. Its present leases are lost."))
         .body("toEnd", true)
         .confirm_by_typing(name)
-        .command(seek.iter().copied().chain(["--end"]));
+        .command(seek.into_iter().chain(["--end"]));
     let delete = Action::new(
         "Delete",
         Method::DELETE,
