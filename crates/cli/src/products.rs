@@ -7,7 +7,7 @@ use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use axum::Router;
 use reveille_access::Tokens;
-use reveille_durable::PostgresProvider;
+use reveille_durable::{Instances, PostgresProvider};
 use reveille_flow::events::{HealthCheck, HealthStatus};
 use reveille_flow::{EventDrivenOrchestrator, Flow};
 use reveille_pg::{Component, Migrator, Schema};
@@ -70,6 +70,7 @@ pub(crate) struct Products {
     _retention_task: reveille_queue::Housekeeping,
     flow: Flow,
     orchestrations: reveille_durable::Watch,
+    instances: Instances,
     orchestrator: Arc<EventDrivenOrchestrator>,
 }
 
@@ -78,6 +79,8 @@ impl Products {
     pub(crate) fn start(database: &reveille_pg::Database, schema: &Schema, settings: Settings) -> Self {
         let orchestrations = reveille_durable::Watch::start(database, schema, settings.queue.wake.clone());
         let tokens = Tokens::start(database, schema, settings.queue.wake.clone());
+        let wake = settings.queue.wake.clone();
+        let instances = Instances::start(database, schema, wake, orchestrations.clone());
         let queues = Queues::start(database, schema, settings.queue);
         if let Some(key) = queues.encryption_keys().first() {
             tracing::info!(%key, keys = queues.encryption_keys().len(), "encrypting queues with this key");
@@ -85,12 +88,13 @@ impl Products {
         let _retention_task = queues.start_housekeeping(&settings.retention);
         let flow = Flow::start(database, schema, settings.flow);
         let orchestrator = Arc::new(flow.orchestrate());
-        Self { tokens, queues, _retention_task, flow, orchestrations, orchestrator }
+        Self { tokens, queues, _retention_task, flow, orchestrations, instances, orchestrator }
     }
 
     /// Ends all waits with a response and rejects further ones, so that requests in progress can finish.
     pub(crate) async fn close(&self) {
-        let closed = async { tokio::join!(self.queues.close(), self.flow.close(), self.tokens.close()) };
+        let products = async { tokio::join!(self.queues.close(), self.flow.close(), self.instances.close()) };
+        let closed = async { tokio::join!(products, self.tokens.close()) };
         if timeout(CLOSE_WITHIN, closed).await.is_err() {
             tracing::warn!("a poll did not end in time: what it claims is due again when its lease ends");
         }
@@ -106,7 +110,7 @@ impl Products {
         if timeout(END_WITHIN, ended).await.is_err() {
             tracing::warn!("claimed steps were not released in time: they are due again when their leases end");
         }
-        let flushed = async { tokio::join!(self.queues.flush(), self.flow.flush()) };
+        let flushed = async { tokio::join!(self.queues.flush(), self.flow.flush(), self.instances.flush()) };
         if timeout(FLUSH_WITHIN, flushed).await.is_err() {
             tracing::warn!("pending notifications were not sent in time: other processes find the work by polling");
         }
@@ -121,6 +125,7 @@ impl Products {
         Api::document_only(http::head(), Needs::default())
             .merge(reveille_queue::http::api(self.queues.clone()))
             .merge(reveille_flow::http::api(self.flow.clone()))
+            .merge(reveille_durable::http::api(self.instances.clone()))
             .merge(reveille_access::http::api(self.tokens.clone()))
             .merge(Api::document_only(http::document(), http::needs()))
     }
@@ -132,8 +137,11 @@ impl Products {
 
     /// The change signal of the products. It reads counters in memory.
     pub(crate) fn changes(&self) -> Changes {
-        let queues = self.queues.clone();
-        Changes::of([("queue", Box::new(move || queues.activity()) as _)])
+        let (queues, instances) = (self.queues.clone(), self.instances.clone());
+        Changes::of([
+            ("queue", Box::new(move || queues.activity()) as _),
+            ("durable", Box::new(move || instances.activity()) as _),
+        ])
     }
 
     /// The statistics of the products, with samples of their own for the `top` largest of each kind.

@@ -117,6 +117,7 @@ create table {schema}.instances (
     custom_status text,
     constraint instances_pkey PRIMARY KEY (instance_id)
 ) with (fillfactor=70);
+CREATE INDEX instances_created ON {schema}.instances USING btree (created_at, instance_id);
 CREATE INDEX instances_parent ON {schema}.instances USING btree (parent_instance_id) WHERE (parent_instance_id IS NOT NULL);
 
 create table {schema}.kv_delta (

@@ -43,6 +43,31 @@ pub enum Error {
         reason: String,
     },
 
+    /// There is no instance of that id. Nothing was changed.
+    #[error("there is no instance {instance:?}")]
+    NotFound {
+        /// The instance.
+        instance: String,
+    },
+
+    /// The state of an instance does not allow the operation. Nothing was changed.
+    #[error("not allowed: {what}")]
+    NotAllowed {
+        /// Which instance, and what it would take.
+        what: String,
+    },
+
+    /// A call of the provider failed.
+    #[error("{operation} failed: {message}")]
+    Provider {
+        /// The call.
+        operation: String,
+        /// Why; may be a text of the database.
+        message: String,
+        /// Whether the same call may succeed later.
+        retryable: bool,
+    },
+
     /// The instance has ended or changed, but its status could not be read in time. Retry.
     #[error("instance {instance:?} has ended or changed, but the database did not return its status in time")]
     Late {
@@ -57,13 +82,28 @@ impl Error {
         match self {
             Error::Database(error) => error.is_transient(),
             Error::Wake(error) => error.is_transient(),
+            Error::Provider { retryable, .. } => *retryable,
             Error::Late { .. } => true,
-            Error::Environment { .. } | Error::Invalid { .. } | Error::Unreadable { .. } => false,
+            Error::Environment { .. }
+            | Error::Invalid { .. }
+            | Error::NotFound { .. }
+            | Error::NotAllowed { .. }
+            | Error::Unreadable { .. } => false,
         }
     }
 
     pub(crate) fn unreadable(instance: impl Into<String>, reason: impl Into<String>) -> Error {
         Error::Unreadable { instance: instance.into(), reason: reason.into() }
+    }
+
+    /// An error of duroxide's trait, as one of this crate.
+    #[cfg(feature = "http")]
+    pub(crate) fn from_provider(error: ProviderError) -> Error {
+        let ProviderError { operation, message, retryable } = error;
+        match message.contains("still running") {
+            true => Error::NotAllowed { what: message },
+            false => Error::Provider { operation, message, retryable },
+        }
     }
 
     /// As an error of duroxide.

@@ -15,8 +15,14 @@ mod claim;
 mod config;
 mod contract;
 mod error;
+#[cfg(feature = "http")]
+pub mod http;
 pub mod import;
+#[cfg(feature = "http")]
+mod inspect;
 mod observe;
+#[cfg(feature = "http")]
+mod operate;
 mod provider;
 mod queries;
 mod read;
@@ -27,6 +33,8 @@ mod write;
 pub use admin::{Figures, Watch};
 pub use config::{AggressiveOn, LongPollConfig, Migrations, Options, Strategy};
 pub use error::{Error, Result};
+#[cfg(feature = "http")]
+pub use inspect::Instances;
 pub use observe::{METRICS, Metric};
 pub use provider::PostgresProvider;
 

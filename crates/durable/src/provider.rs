@@ -173,11 +173,18 @@ impl PostgresProvider {
             Migrations::Apply => drop(migrator.run(&db).await?),
             Migrations::Verify => migrator.verify(&db).await?,
         }
-        Ok(Self::start(db, schema, options))
+        let engine = options.long_poll.engine();
+        Ok(Self::start(db, schema, options, engine))
     }
 
-    fn start(db: Database, schema: Schema, options: Options) -> PostgresProvider {
-        let wake = Wake::start(&db, &schema, options.long_poll.engine());
+    /// For a process that migrates the schema itself and shares its engine. Returns at once and sends nothing.
+    #[cfg(feature = "http")]
+    pub(crate) fn without_migrations(db: &Database, schema: &Schema, engine: reveille_wake::Options) -> Self {
+        Self::start(db.clone(), schema.clone(), Options::default(), engine)
+    }
+
+    fn start(db: Database, schema: Schema, options: Options, engine: reveille_wake::Options) -> PostgresProvider {
+        let wake = Wake::start(&db, &schema, engine);
         let channels = Channels::of(&wake);
         let Channels { orchestrations, workers, instances } = channels.clone();
         let histories = Arc::new(HistoryCache::new(options.history_cache_bytes.unwrap_or(HISTORY_CACHE_BYTES)));
@@ -314,6 +321,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { number: 1, name: "instances", sql: include_str!("../db/migrations/0001_instances.sql") },
     Migration { number: 2, name: "queues", sql: include_str!("../db/migrations/0002_queues.sql") },
     Migration { number: 3, name: "write_types", sql: include_str!("../db/migrations/0003_write_types.sql") },
+    Migration { number: 4, name: "instances_by_age", sql: include_str!("../db/migrations/0004_instances_by_age.sql") },
 ];
 const FUNCTIONS: &[Function] = &[
     Function { name: "history_changed", sql: include_str!("../db/functions/history_changed.sql") },

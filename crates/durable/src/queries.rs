@@ -121,7 +121,7 @@ impl PostgresProvider {
     }
 
     /// Returns when the acks that are under way have ended.
-    async fn after_acks(&self) {
+    pub(crate) async fn after_acks(&self) {
         if let Some(acks) = self.inner.pipeline.under_way() {
             self.inner.pipeline.ended(acks).await;
         }

@@ -16,6 +16,7 @@ mod front;
 mod http;
 mod idle;
 mod migrate;
+mod orchestrations;
 mod process;
 mod python;
 mod queue;

@@ -30,14 +30,19 @@ pub(crate) async fn try_out(address: SocketAddr, product: &str, paths: &str, env
 
     let document = get(address, "/openapi.json").await.json();
     let answered = get(address, "/metrics").await.body;
-    let flows = paths == FLOW;
-    let tried = routes(&document).filter(|(_, path)| path.starts_with("/v1/") == flows);
+    let of = |path: &str| match path {
+        path if path.starts_with("/v1/durable/") => DURABLE,
+        path if path.starts_with("/v1/") => FLOW,
+        _ => OTHERS,
+    };
+    let tried = routes(&document).filter(|(_, path)| of(path) == paths);
     let never: Vec<String> = tried.filter(|route| !has_succeeded(&answered, route)).map(show).collect();
     assert!(never.is_empty(), "never answered with success: {never:?}\n{output}");
 }
 
-/// The paths of flow, and all others.
-pub(crate) const FLOW: &str = "^/v1/";
+/// The paths of flow, of durable, and all others.
+pub(crate) const FLOW: &str = "^/v1/(?!durable/)";
+pub(crate) const DURABLE: &str = "^/v1/durable/";
 pub(crate) const OTHERS: &str = "^(?!/v1/)";
 
 /// The methods and paths of a document.

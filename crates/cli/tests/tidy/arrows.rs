@@ -1,6 +1,6 @@
 //! Dependencies point one way, versions are written once, and every crate keeps the workspace's promises.
 //!
-//! `pg ← wake ← durable, web ← queue, flow ← reveille`. What points the other way, or from product to product, makes two crates
+//! `pg ← wake ← web ← durable, queue, flow ← reveille`. What points the other way, or from product to product, makes two crates
 //! that can only be understood, tested and used together.
 
 use std::collections::BTreeSet;
@@ -16,7 +16,7 @@ const PLACES: &[Place] = &[
     Place { package: "reveille-wake", below: &["reveille-pg"], because: "it knows when to look and no tables" },
     Place { package: "reveille-web", below: ENGINE, because: "it knows what errors mean to a client and no tables" },
     Place { package: "reveille-access", below: SHOWN, because: "it knows clients and no product" },
-    Place { package: "reveille-durable", below: ENGINE, because: "products do not know each other" },
+    Place { package: "reveille-durable", below: SHOWN, because: "products do not know each other" },
     Place { package: "reveille-durable-memory", below: &[], because: "it is what providers are compared with" },
     Place { package: "reveille-queue", below: SHOWN, because: "products do not know each other" },
     Place { package: "reveille-flow", below: SHOWN, because: "products do not know each other" },

@@ -128,6 +128,14 @@ impl PostgresProvider {
         self.wait_until(instance, Until::StatusAfter(seen), timeout).await
     }
 
+    /// Waits until an instance has ended. False: not within `timeout`.
+    #[cfg(feature = "http")]
+    pub(crate) async fn ended(&self, instance: &str, timeout: Duration) -> Result<bool> {
+        let deadline = Instant::now() + timeout.min(WAIT_MAX);
+        let ended = self.inner.watch.claim(escape(instance).into_owned(), 1, Until::Ended, deadline).await?;
+        Ok(ended.map(reveille_wake::Claimed::accept).is_some())
+    }
+
     async fn wait_until(&self, instance: &str, until: Until, timeout: Duration) -> Result<Option<OrchestrationStatus>> {
         let deadline = Instant::now() + timeout.min(WAIT_MAX);
         let changed = self.inner.watch.claim(escape(instance).into_owned(), 1, until, deadline).await?;

@@ -18,7 +18,11 @@ use uuid::Uuid;
 pub(crate) use abandon::Abandon;
 pub(crate) use activities::{EnqueueActivities, ScheduledActivity, tag_queue};
 pub(crate) use commit::Commit;
+#[cfg(feature = "http")]
+pub(crate) use commit::CommitWrite;
 pub(crate) use finished_turn::{EventBatch, TurnChanges, event_batch};
+#[cfg(feature = "http")]
+pub(crate) use message::Message;
 pub(crate) use message::{millis, receiver};
 pub(crate) use pipeline::{PIPELINED_ACKS, Pipeline};
 pub(crate) use work_item::read as read_work_item;

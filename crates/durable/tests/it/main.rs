@@ -2,6 +2,7 @@
 
 mod agreement;
 mod attached;
+mod bounded;
 mod caching;
 mod calls;
 mod consistency;

@@ -9,26 +9,26 @@ use crate::process::{PATIENCE, command};
 
 /// How a command ended, and what it printed.
 #[derive(Debug)]
-pub(super) struct Done {
-    pub(super) code: i32,
-    pub(super) out: String,
-    pub(super) err: String,
+pub(crate) struct Done {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
 }
 
 impl Done {
     /// Its only document.
-    pub(super) fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
     /// Checks that it succeeded.
-    pub(super) fn well(self) -> Done {
+    pub(crate) fn well(self) -> Done {
         assert_eq!(self.code, 0, "{self:?}");
         self
     }
 
     /// Checks that it failed with this code, printed no result, and said this.
-    pub(super) fn fails(self, code: i32, part: &str) -> Done {
+    pub(crate) fn fails(self, code: i32, part: &str) -> Done {
         assert_eq!(self.code, code, "{self:?}");
         assert!(self.err.contains(part), "{part:?} is not in {self:?}");
         assert!(self.out.is_empty(), "{self:?}");
@@ -38,29 +38,29 @@ impl Done {
 
 /// A client on the command line.
 #[derive(Clone, Copy)]
-pub(super) struct Shell {
-    pub(super) address: SocketAddr,
+pub(crate) struct Shell {
+    pub(crate) address: SocketAddr,
 }
 
 impl Shell {
     /// Runs `reveille` with these arguments.
-    pub(super) async fn run(&self, args: &[&str]) -> Done {
+    pub(crate) async fn run(&self, args: &[&str]) -> Done {
         self.run_with(args, "").await
     }
 
     /// The same with `--json`; it must succeed and print one document.
-    pub(super) async fn json(&self, args: &[&str]) -> Value {
+    pub(crate) async fn json(&self, args: &[&str]) -> Value {
         self.run(&[args, &["--json"]].concat()).await.well().json()
     }
 
     /// The same with an input.
-    pub(super) async fn run_with(&self, args: &[&str], input: &str) -> Done {
+    pub(crate) async fn run_with(&self, args: &[&str], input: &str) -> Done {
         run(&format!("http://{}", self.address), args, &[], input).await
     }
 }
 
 /// Runs `reveille` with these arguments and variables against the server at an address.
-pub(super) async fn run(server: &str, args: &[&str], variables: &[(&str, &str)], input: &str) -> Done {
+pub(crate) async fn run(server: &str, args: &[&str], variables: &[(&str, &str)], input: &str) -> Done {
     let mut command = command(args);
     command.env("REVEILLE_URL", server).envs(variables.iter().copied()).stdin(Stdio::piped());
     let mut child = command.spawn().expect("the program starts");

@@ -1,6 +1,6 @@
 //! Commands that speak to a running server.
 
-mod fixture;
+pub(crate) mod fixture;
 mod group;
 mod queue;
 mod reach;

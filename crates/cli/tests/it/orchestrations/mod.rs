@@ -1,0 +1,7 @@
+//! Orchestrations over HTTP and on the command line, with a real runtime in the test process.
+
+mod api;
+mod fixture;
+mod pruning;
+mod schema;
+mod waiting;
