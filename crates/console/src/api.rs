@@ -29,7 +29,7 @@ impl Api {
         Api(routes)
     }
 
-    /// Sends a GET on behalf of whoever `visitor` describes.
+    /// Sends a GET on behalf of the client that `visitor` describes.
     ///
     /// # Errors
     /// If the API answers with an error, or with something that is no `T`.

@@ -1,19 +1,40 @@
-//! The pages of this section.
+//! Orchestrations: lists of instances, one instance, its history.
+
+mod actions;
+mod history;
+mod instance;
+mod list;
 
 use axum::Router;
 use axum::routing::get;
-use maud::html;
 
-use crate::page::{Page, Section};
-use crate::parts::empty;
-use crate::{Console, Visit};
+use crate::parts::Tone;
+use crate::{Console, Url};
+
+/// The product whose changes load these pages again.
+const PRODUCT: &str = "durable";
 
 pub(crate) fn routes() -> Router<Console> {
-    Router::new().route("/durable", get(list))
+    Router::new().route("/durable", get(list::list)).route("/durable/{instance}", get(instance::instance))
 }
 
-/// `GET /console/durable`
-async fn list(visit: Visit) -> Page {
-    let nothing = empty("Nothing here yet", "This page is not built yet.", "");
-    visit.page(Section::Durable, "Durable", html! { section data-live="list" { (nothing) } })
+/// A route of the API about an instance.
+fn api<'a>(instance: &'a str, more: impl IntoIterator<Item = &'a str>) -> Url {
+    Url::api(["v1", "durable", "instances", instance].into_iter().chain(more))
+}
+
+/// The page of an instance.
+fn link(instance: &str) -> Url {
+    Url::link(["durable", instance])
+}
+
+/// What a state means.
+fn tone(status: &str) -> Tone {
+    match status {
+        "Completed" => Tone::Good,
+        "Failed" => Tone::Bad,
+        "Running" => Tone::Busy,
+        "Pending" => Tone::Warn,
+        _ => Tone::Quiet,
+    }
 }

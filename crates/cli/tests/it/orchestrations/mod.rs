@@ -2,6 +2,7 @@
 
 mod api;
 mod fixture;
+mod pages;
 mod pruning;
 mod schema;
 mod waiting;
