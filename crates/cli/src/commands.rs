@@ -44,7 +44,7 @@ pub async fn run(cli: Cli) -> Result<(), Error> {
         Command::Remote(noun) => remote::ended(Box::pin(remote::run(noun)).await),
         Command::Completions(args) => remote::ended(completions::run(&args)),
         Command::Config { command: Config::Show(args) } => remote::ended(config_show::run(&args, &cli.settings)),
-        Command::Durable { command } => durable::run(command).await,
+        Command::Durable { remote, command } => remote::ended(durable::run(&remote, command).await),
     }
 }
 

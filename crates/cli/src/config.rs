@@ -30,7 +30,10 @@ use clap::{
 
 pub use completions::Completions;
 pub use document::{Key, documented, keys};
-pub use durable::{Durable, Import};
+pub use durable::{
+    CancelInstance, DeleteInstance, Durable, HistoryOf, Import, ListInstances, PruneInstances, RaiseEvent,
+    ShowInstance, StartInstance,
+};
 pub use flow::Flow;
 pub use migrate::Migrate;
 use private::default_data_dir;
@@ -173,8 +176,11 @@ pub enum Command {
         #[command(subcommand)]
         command: Config,
     },
-    /// Orchestrations: import them from another provider
+    /// Orchestrations of a running server; import them from another provider
     Durable {
+        /// The server.
+        #[command(flatten)]
+        remote: Remote,
         /// What to do.
         #[command(subcommand)]
         command: Durable,

@@ -1,6 +1,12 @@
 //! `reveille durable`: commands for orchestrations.
 
+mod remote;
+
 use clap::{Args, Subcommand};
+
+pub use remote::{
+    CancelInstance, DeleteInstance, HistoryOf, ListInstances, PruneInstances, RaiseEvent, ShowInstance, StartInstance,
+};
 
 use super::Database;
 use crate::error::Error;
@@ -21,6 +27,30 @@ the same tables.";
 /// The commands of `reveille durable`.
 #[derive(Debug, Subcommand)]
 pub enum Durable {
+    /// List instances, newest first
+    #[command(after_help = remote::LIST_EXAMPLES)]
+    List(ListInstances),
+    /// Show an instance: its state, and why it is not running
+    #[command(after_help = remote::SHOW_EXAMPLES)]
+    Show(ShowInstance),
+    /// Show the history of an instance as a timeline
+    #[command(after_help = remote::HISTORY_EXAMPLES)]
+    History(HistoryOf),
+    /// Start an instance; repeating it changes nothing
+    #[command(after_help = remote::START_EXAMPLES)]
+    Start(StartInstance),
+    /// Raise an event for an instance
+    #[command(after_help = remote::RAISE_EXAMPLES)]
+    Raise(RaiseEvent),
+    /// Ask an instance to end
+    #[command(after_help = remote::CANCEL_EXAMPLES)]
+    Cancel(CancelInstance),
+    /// Delete an instance with its sub-orchestrations
+    #[command(after_help = remote::DELETE_EXAMPLES)]
+    Delete(DeleteInstance),
+    /// Delete ended instances, or old executions of instances that continue as new
+    #[command(after_help = remote::PRUNE_EXAMPLES)]
+    Prune(PruneInstances),
     /// Import everything from a schema of duroxide-pg: instances, histories, queues
     #[command(after_help = IMPORT_EXAMPLES)]
     Import(Import),
