@@ -12,6 +12,7 @@ use crate::claim::Claims;
 use crate::claim::release::Releases;
 use crate::claim::renew::Renewals;
 use crate::claim::token::Token;
+use crate::claim::workers::ClaimingWorkers;
 use crate::complete::Reports;
 use crate::error::Result;
 use crate::events::change_watch::ChangeWatches;
@@ -81,6 +82,7 @@ pub(crate) struct Inner {
     pub(crate) figures: reveille_wake::Snapshot<Figures>,
     pub(crate) task_events: Arc<TaskEvents>,
     pub(crate) waiting: WaitingClaims,
+    pub(crate) claiming_workers: ClaimingWorkers,
     pub(crate) environment: Option<String>,
     pub(crate) templates: TemplateCache,
     pub(crate) namespaces: Namespaces,
@@ -98,6 +100,7 @@ pub(crate) struct Inner {
     /// Whether there are tasks whose retention is over.
     pub(crate) retention: Consumer<Due<()>>,
     pub(crate) retention_channel: Channel,
+    pub(crate) overdue_channel: Channel,
     pub(crate) watches: Consumer<Watches>,
     pub(crate) schedules: Consumer<Due<DueSchedule>>,
     pub(crate) advances: Writer<Advances>,
@@ -179,6 +182,7 @@ impl Flow {
             change_watches,
             namespaces,
             waiting: WaitingClaims::default(),
+            claiming_workers: ClaimingWorkers::default(),
             steps_channel: channel.clone(),
             sql: Queries::new(schema),
             figures: reveille_wake::Snapshot::default(),
@@ -216,6 +220,7 @@ impl Flow {
             overdue: wake.consumer("overdue", overdue),
             retention: wake.consumer("retention", retention),
             retention_channel,
+            overdue_channel,
             leases_channel,
             watches: wake.consumer("watch", Watches::new(schema, watch_channel)),
             schedules: wake.consumer("schedules", schedules),

@@ -42,8 +42,8 @@ pub use namespace::template::NamespaceTemplate;
 pub use namespace::{Mode, Namespace, NamespaceChange, NamespaceSettings, Provider};
 pub use operate::limit::Limit;
 pub use operate::{
-    BULK_MAX, BulkFailure, BulkFilter, BulkItem, BulkOperation, BulkReport, BulkRequest, Cancelled, Obstacle, Operated,
-    Operation, Operator, REASON_MAX,
+    BULK_MAX, BulkFailure, BulkFilter, BulkItem, BulkOperation, BulkReport, BulkRequest, Cancelled, FORK_STEPS_MAX,
+    Fork, Forked, Obstacle, Operated, Operation, Operator, REASON_MAX,
 };
 pub use provider::{
     Delivery, EventDrivenQueueProvider, ProviderOptions, QueueError, QueueEvent, QueueProvider, Receipt, Sent, Source,
@@ -52,13 +52,15 @@ pub use provider::{
 pub use query::analytics::{
     ANALYSED_ATTEMPTS_MAX, ANALYSED_TASKS_MAX, Bottleneck, Bottlenecks, Performance, Spread, TemplatePerformance,
 };
-pub use query::audit::{Attempt, AttemptPage, Outcome};
+pub use query::audit::{Attempt, AttemptPage, Outcome, TaskAttempt, TaskAttemptPage};
 pub use query::domain_event::{DomainEvent, EventFilter, EventPage};
 pub use query::figures::{COUNTED_MAX, Figures, StateFigures};
 pub use query::investigation::{Investigation, InvestigationFilter, InvestigationPage, Resolution};
 pub use query::list::{PAGE_MAX, TaskFilter, TaskPage};
 pub use query::task::{STEP_PAGE_MAX, StepPage, Task, TaskStep, TaskSummary};
 pub use query::transition::{InvalidTransitionId, Transition, TransitionId, TransitionPage};
+pub use query::waiting::{OpenDependency, WaitReason, WaitingStep, WaitingSteps};
+pub use query::workers::{HeldStep, Worker as WorkerView, WorkerClaim, WorkerFilter, Workers};
 pub use schedule::{Missed, Schedule, ScheduleFilter, SchedulePage, Scheduled};
 pub use task::decision::{Branches, Decision, Parts};
 pub use task::retention::{FAILED_RETENTION_DEFAULT, RETENTION_DEFAULT};

@@ -49,6 +49,10 @@ pub(crate) struct Queries {
     pub(crate) operable_steps: Sql,
     pub(crate) operable_tasks: Sql,
     pub(crate) namespaces_of_tasks: Sql,
+    pub(crate) open_steps: Sql,
+    pub(crate) leases: Sql,
+    pub(crate) fork_task: Sql,
+    pub(crate) attempts_of_task: Sql,
 }
 
 impl Queries {
@@ -99,6 +103,10 @@ impl Queries {
             operable_steps: schema.sql(reveille_pg::statement!("operable_steps")),
             operable_tasks: schema.sql(reveille_pg::statement!("operable_tasks")),
             namespaces_of_tasks: schema.sql(reveille_pg::statement!("namespaces_of_tasks")),
+            open_steps: schema.sql(reveille_pg::statement!("open_steps")),
+            fork_task: schema.sql(reveille_pg::statement!("fork_task")),
+            leases: schema.sql(reveille_pg::statement!("leases")),
+            attempts_of_task: schema.sql(reveille_pg::statement!("attempts_of_task")),
         }
     }
 }
@@ -155,6 +163,7 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     Function { name: "revive_steps", sql: include_str!("../db/functions/revive_steps.sql") },
     Function { name: "operate_step", sql: include_str!("../db/functions/operate_step.sql") },
     Function { name: "end_task", sql: include_str!("../db/functions/end_task.sql") },
+    Function { name: "fork_task", sql: include_str!("../db/functions/fork_task.sql") },
     Function { name: "remove_tasks", sql: include_str!("../db/functions/remove_tasks.sql") },
     Function { name: "prune_tasks", sql: include_str!("../db/functions/prune_tasks.sql") },
     Function { name: "advance_schedules", sql: include_str!("../db/functions/advance_schedules.sql") },

@@ -9,6 +9,7 @@ pub(crate) mod renew;
 pub(crate) mod response_size;
 mod routes;
 pub(crate) mod token;
+pub(crate) mod workers;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -31,6 +32,7 @@ use crate::error::{Error, Result};
 use crate::events::Meter;
 use crate::flow::Flow;
 use crate::name::{self, of_namespace, of_step};
+use crate::query::workers::WorkerFilter;
 
 /// The most steps of one claim.
 pub(crate) const WANT_MAX: usize = 1_000;
@@ -133,7 +135,9 @@ impl Flow {
         }
         let key = Key { namespaces: sorted(&request.namespaces), steps, left_out: sorted(&left_out) };
         let args = Args { worker: request.name.clone(), lease: request.lease };
+        let running = self.inner.claiming_workers.enter(&request.name, &key);
         let mut claimed = self.claim_by_mode(&key, want, &args, deadline).await?;
+        drop(running);
         self.release_oversized(&mut claimed);
         // An orchestrator must be awake when these leases end.
         let last = claimed.iter().filter(|step| step.guarded).map(|step| step.lease).min();
@@ -192,6 +196,13 @@ impl Key {
         let has = |names: &[String], name: &str| names.binary_search_by(|other| other.as_str().cmp(name)).is_ok();
         let named = self.steps.as_ref().map_or_else(|| !has(&self.left_out, step), |steps| has(steps, step));
         named && has(&self.namespaces, namespace)
+    }
+
+    /// Whether it claims steps of this namespace and with this name; `None`: of any.
+    pub(crate) fn matches(&self, filter: &WorkerFilter) -> bool {
+        let mut namespaces = self.namespaces.iter();
+        let within = filter.namespace.as_ref().is_none_or(|namespace| namespaces.any(|each| each == namespace));
+        within && filter.step.as_ref().is_none_or(|step| self.namespaces.iter().any(|each| self.is_for(each, step)))
     }
 
     /// The names of its steps. `None`: all names, or more than [`TOPICS_MAX`].

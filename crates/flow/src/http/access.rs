@@ -21,7 +21,12 @@ pub(super) const NEEDS: &[(&str, &str, Need)] = &[
     ("GET", "/v1/tasks/{task_uuid}/workflow_steps/{step}", Role(Viewer, SomeNamespace)),
     ("PATCH", "/v1/tasks/{task_uuid}/workflow_steps/{step}", Role(Operator, SomeNamespace)),
     ("GET", "/v1/tasks/{task_uuid}/workflow_steps/{step}/audit", Role(Viewer, SomeNamespace)),
+    ("GET", "/v1/tasks/{task_uuid}/workflow_steps/{step}/waiting", Role(Viewer, SomeNamespace)),
+    ("GET", "/v1/tasks/{task_uuid}/waiting", Role(Viewer, SomeNamespace)),
+    ("GET", "/v1/tasks/{task_uuid}/attempts", Role(Viewer, SomeNamespace)),
+    ("POST", "/v1/tasks/{task_uuid}/fork", Role(Operator, SomeNamespace)),
     // Templates and workers.
+    ("GET", "/v1/workers", Role(Viewer, NamespaceIn("namespace"))),
     ("GET", "/v1/templates", Role(Viewer, NamespaceIn("namespace"))),
     ("POST", "/v1/templates", Role(Operator, SomeNamespace)),
     ("GET", "/v1/templates/{namespace}/{name}/{version}", Role(Viewer, Namespace("namespace"))),

@@ -13,7 +13,7 @@ mod claim;
 mod dlq;
 mod error;
 mod event;
-
+mod fork;
 mod limit;
 mod namespace;
 mod openapi;
@@ -28,6 +28,8 @@ mod submit;
 mod task;
 mod task_events;
 mod template;
+mod waiting;
+mod workers;
 
 use axum::middleware::from_fn_with_state;
 use reveille_web::{Api, ApiError, Needs, Query, strict};
@@ -57,8 +59,11 @@ pub fn api(flow: Flow) -> Api {
         .routes(routes!(submit::submit))
         .merge(task::routes())
         .routes(routes!(bulk::bulk))
+        .routes(routes!(fork::fork))
         .merge(step::routes())
         .merge(task_events::routes())
+        .merge(waiting::routes())
+        .routes(routes!(workers::list))
         .routes(routes!(claim::claim))
         .routes(routes!(report::heartbeat))
         .routes(routes!(report::complete))

@@ -7,6 +7,7 @@
 
 mod bulk;
 mod change;
+mod fork;
 pub(crate) mod limit;
 mod resume;
 
@@ -16,6 +17,7 @@ use uuid::Uuid;
 
 pub use self::bulk::{BULK_MAX, BulkFailure, BulkFilter, BulkItem, BulkOperation, BulkReport, BulkRequest};
 pub(crate) use self::change::Operations;
+pub use self::fork::{FORK_STEPS_MAX, Fork, Forked};
 
 use self::change::{Change, ChangeOutcome, Effect, StepChange, TaskChange};
 use crate::error::{Error, Result};
@@ -136,7 +138,7 @@ pub struct Cancelled {
 }
 
 /// Why an operation is not allowed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Obstacle {
     /// The state of the step.
@@ -154,6 +156,12 @@ pub enum Obstacle {
     /// The step is a decision or batchable step. When it was resolved, the steps after it were decided.
     #[error("it is resolved_manually, which has decided the steps after it")]
     Decided,
+    /// A step before it has not been completed.
+    #[error("it depends on step {0:?}, which has not been completed")]
+    Open(String),
+    /// The task has more steps than the operation reads.
+    #[error("the task has more than {0} steps")]
+    Large(usize),
 }
 
 impl Flow {

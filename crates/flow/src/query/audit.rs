@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::claim::response_size::RESPONSE_BYTES_MAX;
 use crate::error::{Error, Result};
 use crate::flow::Flow;
-use crate::query::task::json;
+use crate::query::task::{json, part_name};
 use crate::task::stored::{attempt_outcome, unknown};
 
 /// The most attempts of a page.
@@ -62,6 +62,28 @@ pub struct Attempt {
     /// The error.
     #[cfg_attr(feature = "http", schema(value_type = Option<Value>))]
     pub error: Option<Box<RawValue>>,
+}
+
+/// A page of the attempts of all steps of a task.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "http", schema(as = TaskAttempts))]
+pub struct TaskAttemptPage {
+    /// The attempts of this page, step by step, those of a step in any order; without results, errors and reasons.
+    pub attempts: Vec<TaskAttempt>,
+    /// The `after` of the next page; none if this is the last.
+    pub next: Option<String>,
+}
+
+/// An attempt of a step of a task.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
+pub struct TaskAttempt {
+    /// The name of the step.
+    pub step: String,
+    /// The attempt.
+    #[serde(flatten)]
+    pub attempt: Attempt,
 }
 
 /// How an attempt ended.
@@ -131,6 +153,50 @@ impl Flow {
         let attempts: Vec<Attempt> = rows.iter().filter_map(|row| read(row).transpose()).collect::<Result<_>>()?;
         let read = after.saturating_add(attempts.len() as u64);
         Ok(Some(AttemptPage { next: Some(read).filter(|read| *read < total && !attempts.is_empty()), attempts }))
+    }
+}
+
+impl Flow {
+    /// A page of the attempts of all steps of a task, step by step, including those in progress and manual operations;
+    /// after one of the `next` of the page before. Results, errors and reasons are not read. `None`: there is no such
+    /// task.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a limit not between 1 and 1 000, or another `after`; otherwise a database error.
+    pub async fn attempts(&self, task: Uuid, after: Option<&str>, limit: usize) -> Result<Option<TaskAttemptPage>> {
+        if !(1..=ATTEMPT_PAGE_MAX).contains(&limit) {
+            return Err(Error::invalid("limit", format!("must be between 1 and {ATTEMPT_PAGE_MAX}, got {limit}")));
+        }
+        let position = |after: &str| -> Option<(i32, i64)> {
+            let (ordinal, fence) = after.split_once(':')?;
+            Some((ordinal.parse().ok()?, fence.parse().ok()?))
+        };
+        let (ordinal, fence) = match after {
+            None => (-1, i64::MIN),
+            Some(after) => position(after)
+                .ok_or_else(|| Error::invalid("after", format!("must be the `next` of another page, got {after:?}")))?,
+        };
+        let Some(cached) = self.inner.template_of(task).await? else { return Ok(None) };
+        let query = || {
+            sqlx::query(&self.inner.sql.attempts_of_task)
+                .bind(task)
+                .bind(ordinal)
+                .bind(fence)
+                .bind(limit as i64)
+                .persistent(false)
+        };
+        let rows = self.inner.db.ask("read the attempts of a task", query).await?;
+        let mut attempts = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let definition = cached.template.steps.get(row.try_get::<i32, _>("slot")? as usize);
+            let definition = definition.ok_or(sqlx::Error::RowNotFound)?;
+            let step = part_name(&definition.name, row.try_get("part")?);
+            attempts.extend(read(row)?.map(|attempt| TaskAttempt { step, attempt }));
+        }
+        let next = rows.last().filter(|_| rows.len() == limit).map(|row| -> sqlx::Result<String> {
+            Ok(format!("{}:{}", row.try_get::<i32, _>("ordinal")?, row.try_get::<i64, _>("fence")?))
+        });
+        Ok(Some(TaskAttemptPage { attempts, next: next.transpose()? }))
     }
 }
 

@@ -9,5 +9,8 @@ pub(crate) mod figures;
 mod history;
 pub(crate) mod investigation;
 pub(crate) mod list;
+mod situation;
 pub(crate) mod task;
 pub(crate) mod transition;
+pub(crate) mod waiting;
+pub(crate) mod workers;

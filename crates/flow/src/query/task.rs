@@ -264,7 +264,7 @@ impl Inner {
     }
 
     /// The template of a task. `None`: there is no such task.
-    async fn template_of(&self, task: Uuid) -> Result<Option<Arc<CachedTemplate>>> {
+    pub(crate) async fn template_of(&self, task: Uuid) -> Result<Option<Arc<CachedTemplate>>> {
         let rows = self.db.ask("read a task", || sqlx::query(&self.sql.template_of_task).bind(task)).await?;
         match rows.first() {
             Some(row) => self.template_by_id(row.try_get("template_id")?).await,

@@ -10,6 +10,7 @@ mod change;
 mod due;
 mod stored;
 mod ticks;
+mod words;
 
 use serde::{Deserialize, Serialize, Serializer};
 use time::OffsetDateTime;
@@ -86,6 +87,8 @@ pub struct Scheduled {
     /// The schedule as it was put.
     #[serde(flatten)]
     pub schedule: Schedule,
+    /// When it runs, in words, with the time zone: `at 09:00, on weekdays (Europe/Berlin)`.
+    pub in_words: String,
     /// The next tick; `None` if there is none, or while the schedule is paused.
     #[serde(with = "time::serde::rfc3339::option")]
     #[cfg_attr(feature = "http", schema(value_type = Option<String>, format = DateTime))]

@@ -96,6 +96,7 @@ impl From<StoredSchedule> for Scheduled {
     fn from(stored: StoredSchedule) -> Scheduled {
         Scheduled {
             schedule_uuid: stored.id,
+            in_words: stored.schedule.in_words(),
             schedule: stored.schedule,
             next_at: stored.next_at,
             last_at: stored.last_at,

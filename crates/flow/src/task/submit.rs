@@ -151,7 +151,7 @@ impl crate::flow::Inner {
         }
     }
 
-    async fn open_queues(&self, cached: &CachedTemplate, priority: i16) -> Result<()> {
+    pub(crate) async fn open_queues(&self, cached: &CachedTemplate, priority: i16) -> Result<()> {
         if !cached.has_queues(priority) {
             let query = || sqlx::query(&self.sql.open_queues).bind(cached.id).bind(priority);
             self.db.ask("open step queues", query).await?;

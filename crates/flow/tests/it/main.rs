@@ -13,6 +13,7 @@ mod event_driven;
 mod examples;
 mod failures;
 mod fixture;
+mod forks;
 mod graphs;
 mod history;
 mod interleaved;

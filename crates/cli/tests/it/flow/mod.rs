@@ -15,3 +15,4 @@ mod settings;
 mod tasks;
 mod templates;
 mod values;
+mod waiting;
