@@ -463,6 +463,11 @@ CREATE OR REPLACE FUNCTION {schema}.complete_steps(batch_id uuid, channels text[
  SET enable_mergejoin TO 'off'
  SET jit TO 'off';
 
+CREATE OR REPLACE FUNCTION {schema}.context_contains(context text, part text)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ IMMUTABLE;
+
 CREATE OR REPLACE FUNCTION {schema}.decide(of_task uuid, of_template integer, decision integer, chosen integer[])
  RETURNS integer
  LANGUAGE plpgsql
@@ -505,6 +510,11 @@ CREATE OR REPLACE FUNCTION {schema}.flow_figures(top bigint, counted bigint)
  SET enable_seqscan TO 'off'
  SET enable_bitmapscan TO 'off'
  SET jit TO 'off';
+
+CREATE OR REPLACE FUNCTION {schema}.fork_task(new {schema}.new_task, of_task uuid, from_slot integer, from_part integer, before integer[], after integer[], new_input text, operator text, note text, max_steps integer, channels text[], payloads text[])
+ RETURNS TABLE(outcome text, ready text[])
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own';
 
 CREATE OR REPLACE FUNCTION {schema}.investigate(tasks uuid[], ordinals integer[], reasons text[])
  RETURNS void

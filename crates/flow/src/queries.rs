@@ -164,6 +164,7 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     Function { name: "operate_step", sql: include_str!("../db/functions/operate_step.sql") },
     Function { name: "end_task", sql: include_str!("../db/functions/end_task.sql") },
     Function { name: "fork_task", sql: include_str!("../db/functions/fork_task.sql") },
+    Function { name: "context_contains", sql: include_str!("../db/functions/context_contains.sql") },
     Function { name: "remove_tasks", sql: include_str!("../db/functions/remove_tasks.sql") },
     Function { name: "prune_tasks", sql: include_str!("../db/functions/prune_tasks.sql") },
     Function { name: "advance_schedules", sql: include_str!("../db/functions/advance_schedules.sql") },

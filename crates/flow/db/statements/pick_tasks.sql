@@ -1,6 +1,7 @@
 /* pick_tasks */
 -- Those of some tasks ($1) that match: namespace ($2), states ($3), template ($4) and version ($5), priority ($6), tag
--- ($7), correlation ($8), initiator ($9), created after ($10) and before ($11); null: any. Newest first, at most $12,
+-- ($7), correlation ($8), initiator ($9), created after ($10) and before ($11), not of a template ($13), with a context
+-- that contains a JSON ($14); null: any. Newest first, at most $12,
 -- each with the number of its steps by state, in one snapshot.
 -- Index: primary keys; a range for the steps of each. Lookups are fenced: see docs/decisions/0024-fenced-lookups.md.
 --        Definitions are read for failed steps only: a task of 10 000 steps takes 667 pages, where it took 30 664.
@@ -20,6 +21,8 @@ with picked as materialized (
           or k.correlation_id = $8)
       and ($9::text is null or k.initiator = $9) and ($10::timestamptz is null or t.created_at > $10)
           and ($11::timestamptz is null or t.created_at < $11)
+      and ($13::text is null or p.name <> $13)
+      and ($14::text is null or {schema}.context_contains(k.context, $14))
     order by t.id desc
     limit $12
 )

@@ -62,6 +62,14 @@ struct ListParams {
     /// Of this initiator.
     #[param(value_type = Option<Label>)]
     initiator: Option<String>,
+    /// Not in these states, separated by commas.
+    #[param(pattern = "^[a-z_]+(,[a-z_]+)*$")]
+    exclude_status: Option<String>,
+    /// Not of this template.
+    #[param(value_type = Option<Label>)]
+    exclude_name: Option<String>,
+    /// Whose context contains this JSON object; contexts of more than 64 KiB do not match.
+    context: Option<String>,
     /// Created after this time.
     #[param(value_type = Option<Time>)]
     created_after: Option<String>,
@@ -133,10 +141,12 @@ enum OperationType {
     )
 )]
 pub(super) async fn list(State(flow): State<Flow>, query: Query) -> Result<Json<TaskPage>, ApiError> {
-    let status = query.text("status").map(|name| {
+    let state = |what: &str, name: &str| {
         TaskState::named(name)
-            .ok_or_else(|| ApiError::bad_request(format!("invalid parameter `status`: {name:?} is not a task state")))
-    });
+            .ok_or_else(|| ApiError::bad_request(format!("invalid parameter `{what}`: {name:?} is not a task state")))
+    };
+    let status = query.text("status").map(|name| state("status", name));
+    let excluded = query.text("exclude_status").into_iter().flat_map(|names| names.split(','));
     let priority = query.text("priority").map(|text| {
         text.parse().map_err(|_| {
             ApiError::bad_request(format!(
@@ -153,6 +163,9 @@ pub(super) async fn list(State(flow): State<Flow>, query: Query) -> Result<Json<
         tag: label(&query, "tag")?,
         correlation_id: label(&query, "correlation_id")?,
         initiator: label(&query, "initiator")?,
+        exclude_status: excluded.map(|name| state("exclude_status", name)).collect::<Result<_, _>>()?,
+        exclude_name: label(&query, "exclude_name")?,
+        context: query.text("context").map(str::to_owned),
         created_after: query.time("created_after")?,
         created_before: query.time("created_before")?,
     };

@@ -4,7 +4,10 @@
 //! straight to the tasks. For other filters a page scans a limited number of tasks and says where to continue. So a
 //! page may be short or empty although more tasks match.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 use time::{Duration, OffsetDateTime};
@@ -15,6 +18,7 @@ use crate::flow::{Flow, Inner};
 use crate::query::task::TaskSummary;
 use crate::task::state::TaskState;
 use crate::task::status::StepCounts;
+use crate::task::stored::{ENDED_TASKS, OPEN};
 
 /// The most tasks of a page: the steps of each are counted.
 pub const PAGE_MAX: usize = 100;
@@ -50,6 +54,12 @@ pub struct TaskFilter {
     pub correlation_id: Option<String>,
     /// Of this initiator.
     pub initiator: Option<String>,
+    /// Not in one of these states.
+    pub exclude_status: Vec<TaskState>,
+    /// Not of the template with this name.
+    pub exclude_name: Option<String>,
+    /// Whose context contains this JSON, as PostgreSQL's `@>` compares. Contexts of more than 64 KiB do not match.
+    pub context: Option<String>,
     /// Created after this time.
     #[serde(with = "time::serde::rfc3339::option")]
     pub created_after: Option<OffsetDateTime>,
@@ -78,7 +88,9 @@ impl Flow {
         Ok(self.inner.pick(&[task], &TaskFilter::default(), None).await?.pop())
     }
 
-    /// A page of tasks, newest first. `after` is the `next` of the previous page. A page scans at most ten thousand
+    /// A page of tasks, newest first. Which tasks are read depends on the filter: those of an index, if one leads to all
+    /// that match; otherwise each that a page scans is compared with the rest of the filter, its context included.
+    /// `after` is the `next` of the previous page. A page scans at most ten thousand
     /// tasks, so it may be short and still have a `next`.
     ///
     /// # Errors
@@ -87,17 +99,25 @@ impl Flow {
         if !(1..=PAGE_MAX).contains(&limit) {
             return Err(Error::invalid("limit", format!("must be between 1 and {PAGE_MAX}, got {limit}")));
         }
+        let is_object = |text: &String| serde_json::from_str::<BTreeMap<String, &RawValue>>(text).is_ok();
+        if let Some(context) = filter.context.as_ref().filter(|context| !is_object(context)) {
+            return Err(Error::invalid("context", format!("must be a JSON object that is contained, got {context:?}")));
+        }
         let chunk = if filter.is_found_by_index() { limit } else { CHUNK };
         // The state of an open task follows from its steps, not from its row.
         let open = filter.status.filter(|status| !status.is_terminal());
+        let by_steps = open.is_some() || filter.exclude_status.iter().any(|status| !status.is_terminal());
+        let fits = |task: &TaskSummary| {
+            open.is_none_or(|open| task.status == open) && !filter.exclude_status.contains(&task.status)
+        };
         let mut page = TaskPage { tasks: Vec::new(), next: after };
         let mut rare_tag = None;
         for round in 0..CHUNKS_MAX {
             let found = self.inner.find(filter, rare_tag, page.next, chunk).await?;
             let room = limit - page.tasks.len();
-            let picked = self.inner.pick(&found, filter, open.is_none().then_some(room)).await?;
+            let picked = self.inner.pick(&found, filter, (!by_steps).then_some(room)).await?;
             let full = picked.len() >= room;
-            page.tasks.extend(picked.into_iter().filter(|task| open.is_none_or(|open| task.status == open)).take(room));
+            page.tasks.extend(picked.into_iter().filter(fits).take(room));
             page.next = found.last().copied().filter(|_| found.len() == chunk);
             if page.tasks.len() == limit && full {
                 let last = page.tasks.last().map(|task| task.task_uuid);
@@ -173,6 +193,8 @@ impl Inner {
                 .bind(filter.created_after)
                 .bind(filter.created_before)
                 .bind(limit.map(|limit| limit as i64))
+                .bind(filter.exclude_name.as_deref())
+                .bind(filter.context.as_deref())
                 .persistent(false)
         };
         let rows = self.db.ask("read tasks", query).await?;
@@ -183,22 +205,35 @@ impl Inner {
 impl TaskFilter {
     /// Whether `find` returns matching tasks only.
     fn is_found_by_index(&self) -> bool {
-        let TaskFilter { name, version, priority, tag, initiator, .. } = self;
-        let rest = [name, version, tag, initiator].iter().all(|text| text.is_none()) && priority.is_none();
+        let TaskFilter { name, version, priority, tag, initiator, exclude_name, context, .. } = self;
+        let rest = [name, version, tag, initiator, exclude_name, context].iter().all(|text| text.is_none())
+            && priority.is_none();
+        let excludes = self.exclude_status.iter().any(|status| !status.is_terminal())
+            || !self.exclude_status.is_empty() && self.correlation_id.is_some();
         // The index on correlations knows neither state nor namespace.
         let whole = self.correlation_id.is_none() || self.namespace.is_none() && self.status.is_none();
-        rest && whole && self.status.is_none_or(TaskState::is_terminal)
+        rest && whole && !excludes && self.status.is_none_or(TaskState::is_terminal)
     }
 
     /// The states of the rows that can be in the public state. `None`: all.
     fn stored_states(&self) -> Option<Vec<&'static str>> {
-        Some(vec![match self.status? {
+        let word = |state: TaskState| match state {
             TaskState::Complete => "complete",
             TaskState::Error => "error",
             TaskState::Cancelled => "cancelled",
             TaskState::ResolvedManually => "resolved_manually",
-            _ => "open",
-        }])
+            _ => OPEN,
+        };
+        let excluded: Vec<TaskState> =
+            self.exclude_status.iter().copied().filter(|state| state.is_terminal()).collect();
+        match self.status {
+            Some(status) => Some(vec![word(status)]),
+            None if excluded.is_empty() => None,
+            None => {
+                let ended = ENDED_TASKS.iter().map(|(_, state)| *state).filter(|state| !excluded.contains(state));
+                Some(ended.map(word).chain([OPEN]).collect())
+            }
+        }
     }
 }
 

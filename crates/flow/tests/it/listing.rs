@@ -207,3 +207,35 @@ async fn a_template_may_have_a_nul_character() {
     assert_eq!(page.templates[0].description, "a\u{fffd}b");
     assert_eq!(flow.flow.template("tests", "t", "1.0.0").await.expect("a template").description, "a\0b");
 }
+
+/// Tasks are found by what their context contains, and left out by state and template. A context that jsonb cannot
+/// hold matches nothing, and does not break the search.
+#[tokio::test]
+async fn contexts_are_searched_and_states_are_excluded() {
+    let flow = Fixture::with("[{name: a}]").await;
+    flow.template("u", "[{name: b}]").await;
+    let submit = async |name: &str, context: &str| {
+        let context = reveille_flow::Json::parse(context.to_owned()).expect("JSON");
+        let submission = Submission { context, ..submission(name, json!(null)) };
+        flow.submit(submission).await.expect("a task").task_uuid
+    };
+    let seven = submit("t", r#"{"order_id": 7, "lines": [{"sku": "x"}]}"#).await;
+    let eight = submit("u", r#"{"order_id": 8}"#).await;
+    let odd = submit("u", "{\"order_id\": 7, \"text\": \"\\u0000\"}").await;
+    let with = |context: &str| TaskFilter { context: Some(context.to_owned()), ..TaskFilter::default() };
+    assert_eq!(all(&flow, &with(r#"{"order_id": 7.0}"#), 2).await, [seven]);
+    assert_eq!(all(&flow, &with(r#"{"lines": [{"sku": "x"}]}"#), 2).await, [seven]);
+    assert_eq!(all(&flow, &with("{}"), 1).await, [eight, seven]);
+    for invalid in ["7", "nonsense", "{\"a\":"] {
+        let error = flow.tasks(&with(invalid), None, 1).await.expect_err("refused");
+        assert!(matches!(error, Error::Invalid { what: "context", .. }), "{error}");
+    }
+
+    let operator = reveille_flow::Operator { name: "ann".to_owned(), reason: None };
+    flow.cancel(eight, operator).await.expect("cancelled");
+    let without = |states: &[TaskState]| TaskFilter { exclude_status: states.to_vec(), ..TaskFilter::default() };
+    assert_eq!(all(&flow, &without(&[TaskState::Cancelled]), 1).await, [odd, seven]);
+    assert_eq!(all(&flow, &without(&[TaskState::EnqueuingSteps]), 1).await, [eight]);
+    let neither = TaskFilter { exclude_name: Some("t".to_owned()), ..without(&[TaskState::Cancelled]) };
+    assert_eq!(all(&flow, &neither, 1).await, [odd]);
+}
