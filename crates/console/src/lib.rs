@@ -53,6 +53,7 @@ mod assets;
 mod changes;
 mod durable;
 mod failure;
+pub mod graph;
 mod json;
 mod overview;
 mod page;

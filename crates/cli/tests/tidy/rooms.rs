@@ -32,7 +32,7 @@ const ROOMS: &[Rooms] = &[
     },
     Rooms {
         folder: "crates/console/src",
-        rooms: &["durable", "overview", "parts", "queues", "tasks", "wake"],
+        rooms: &["durable", "graph", "overview", "parts", "queues", "tasks", "wake"],
         files: None,
     },
     Rooms { folder: "crates/durable/db", rooms: DB, files: SNAPSHOT },
