@@ -23,14 +23,33 @@ mod up;
 use std::io::Write as _;
 
 use crate::{
-    config::{Cli, Command, Config, Database},
+    config::{Cli, Command, Config, Database, Server},
     error::Error,
     logging, serve,
+    telemetry::Exporter,
 };
 
 /// Runs the command.
 pub async fn run(cli: Cli) -> Result<(), Error> {
-    logging::start(&cli.log, cli.log_format)?;
+    let server = match &cli.command {
+        Command::Up(args) => Some(&args.server),
+        Command::Serve(args) => Some(&args.server),
+        _ => None,
+    };
+    let Some(collector) = server.map(Server::collector).transpose()?.flatten() else {
+        logging::start(&cli.log, cli.log_format, None)?;
+        return Box::pin(run_logged(cli)).await;
+    };
+    let (exporter, collected, telemetry) = Exporter::new(collector);
+    logging::start(&cli.log, cli.log_format, Some(collected))?;
+    tokio::spawn(exporter.run());
+    let done = Box::pin(run_logged(cli)).await;
+    telemetry.flush().await;
+    done
+}
+
+/// Runs the command. The log has been started.
+async fn run_logged(cli: Cli) -> Result<(), Error> {
     if let Some(file) = &cli.exposed_file {
         tracing::warn!(file = %file.display(), "the configuration file has a secret and is readable by every user: chmod 600");
     }

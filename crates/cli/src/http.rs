@@ -41,10 +41,13 @@ use guard::Guard;
 pub use handshake::Peer;
 pub use health::{Check, Health, Verdict};
 pub use listen::{Connections, Listener, MAX_CONNECTIONS, Routes};
+pub(crate) use metrics::otlp_spans;
 pub use metrics::{METRICS, Metrics, ScrapeSource};
-use reveille_web::RequestId;
+use reveille_web::{RequestId, TraceContext, is_collected};
 pub use tls::{Tls, TlsFiles};
 use tracing::Instrument as _;
+
+use crate::telemetry;
 
 /// The default limit of a request body. A body is held in memory; the total of all bodies is bounded in the crate
 /// `web`.
@@ -184,7 +187,9 @@ fn only_reads(request: &Request) -> bool {
 /// because each layer takes memory per waiting client.
 async fn admit(State(guard): State<Option<Guard>>, mut request: Request, next: Next) -> Response {
     let began = Instant::now();
+    let started = is_collected().then(telemetry::nanoseconds);
     let id = RequestId::of(request.headers());
+    let context = started.and_then(|_| TraceContext::of(request.headers()));
     request.extensions_mut().insert(id.clone());
     let route = request.extensions().get::<MatchedPath>().map_or("unmatched".into(), |it| it.as_str().to_owned());
     let method = metrics::method(request.method());
@@ -200,6 +205,9 @@ async fn admit(State(guard): State<Option<Guard>>, mut request: Request, next: N
     span.in_scope(|| {
         tracing::debug!(target: ACCESS, method, %route, status = status.as_u16(), ms = took.as_millis() as u64, "request");
     });
+    if let Some(started) = started {
+        telemetry::request(started, context, &id, method, &route, status);
+    }
     metrics::request(method, route, status, took);
     response
 }

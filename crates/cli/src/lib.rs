@@ -20,6 +20,7 @@ mod products;
 mod serve;
 mod shutdown;
 pub mod statistics;
+mod telemetry;
 pub mod terminal;
 
 pub use error::Error;

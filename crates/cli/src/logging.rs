@@ -9,24 +9,36 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{
+    EnvFilter, Layer as _, fmt::layer, layer::SubscriberExt as _, registry, util::SubscriberInitExt as _,
+};
 
-use crate::{commands::say, config::LogFormat, error::Error};
+use crate::{commands::say, config::LogFormat, error::Error, telemetry::Collected};
 
 /// Whether the log is JSON. Set once, at the start.
 static IS_JSON: AtomicBool = AtomicBool::new(false);
 
 /// Starts logging with this filter and format. Once per process.
-pub(crate) fn start(filter: &str, format: LogFormat) -> Result<(), Error> {
+/// Spans are collected if there is a layer for them.
+pub(crate) fn start(filter: &str, format: LogFormat, spans: Option<Collected>) -> Result<(), Error> {
     let filter = EnvFilter::builder()
         .parse(filter)
         .map_err(|source| Error::Setting { key: "--log (RUST_LOG)", source: Box::new(source) })?;
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    match format {
-        LogFormat::Text => log.with_ansi(std::io::stderr().is_terminal()).init(),
-        LogFormat::Json => log.json().flatten_event(true).init(),
-    }
     IS_JSON.store(format == LogFormat::Json, Ordering::Relaxed);
+    let Some(spans) = spans else {
+        let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+        match format {
+            LogFormat::Text => log.with_ansi(std::io::stderr().is_terminal()).init(),
+            LogFormat::Json => log.json().flatten_event(true).init(),
+        }
+        return Ok(());
+    };
+    let log = layer().with_writer(std::io::stderr);
+    let log = match format {
+        LogFormat::Text => log.with_ansi(std::io::stderr().is_terminal()).with_filter(filter).boxed(),
+        LogFormat::Json => log.json().flatten_event(true).with_filter(filter).boxed(),
+    };
+    registry().with(vec![log, spans.filtered().boxed()]).init();
     Ok(())
 }
 

@@ -20,6 +20,7 @@ use tokio::{
 };
 
 use crate::{
+    client::Client,
     commands::open_configured,
     config,
     database_check::{CapacityCheck, DatabaseCheck},
@@ -29,6 +30,7 @@ use crate::{
     logging::announce,
     products::{self, Products},
     shutdown::Shutdown,
+    telemetry,
 };
 
 /// The pauses between attempts to connect at start: short at first, and no burden while the database is down.
@@ -102,6 +104,8 @@ pub(crate) struct Settings {
     products: products::Settings,
     /// Whether a demo runs.
     demo: bool,
+    /// Where metrics are sent.
+    collector: Option<Client>,
 }
 
 impl Settings {
@@ -121,7 +125,7 @@ impl Settings {
         let (pool_size, shutdown_delay) = (database.pool_size(), server.shutdown_delay);
         let (metrics_top, health_listen) = (server.metrics_top, server.health_listen);
         let (allowed_hosts, authentication) = (server.allowed_hosts.clone(), server.authentication()?);
-        let demo = false;
+        let (demo, collector) = (false, server.collector()?);
         Ok(Self {
             pool_size,
             shutdown_delay,
@@ -132,6 +136,7 @@ impl Settings {
             health_listen,
             products,
             demo,
+            collector,
         })
     }
 
@@ -156,8 +161,11 @@ impl Server {
     pub(crate) async fn run(self, ready: impl FnOnce()) -> Result<(), Error> {
         let database = self.database.clone();
         let folding = tokio::spawn(self.metrics.clone().fold());
+        let collector = self.settings.collector.clone();
+        let exporting = collector.map(|client| tokio::spawn(telemetry::export_metrics(client, self.metrics.clone())));
         let served = self.prepare_and_serve(ready).await;
         folding.abort();
+        exporting.inspect(tokio::task::JoinHandle::abort);
         if timeout(CLOSE_WITHIN, database.close()).await.is_err() {
             tracing::warn!("the connections to the database did not close in time");
         }

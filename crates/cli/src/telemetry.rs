@@ -13,7 +13,6 @@ mod span;
 
 use std::time::Duration;
 
-use reveille_wake::Metric;
 use tokio::{sync::oneshot, time::timeout};
 
 pub(crate) use export::Exporter;
@@ -23,18 +22,6 @@ pub(crate) use span::{Collected, nanoseconds, request};
 
 /// How long the end of the process may wait for the last spans.
 const FLUSH_WITHIN: Duration = Duration::from_secs(2);
-
-/// The metrics of this module.
-pub const METRICS: &[Metric] = &[
-    Metric { name: SPANS, kind: "counter", about: "spans for the collector, by outcome: sent, failed, dropped" },
-];
-
-const SPANS: &str = "reveille_otlp_spans_total";
-
-/// Counts spans.
-fn count(outcome: &'static str, spans: usize) {
-    ::metrics::counter!(SPANS, "outcome" => outcome).increment(spans as u64);
-}
 
 /// Where spans go. Cheap to clone.
 #[derive(Clone)]

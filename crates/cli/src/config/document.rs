@@ -27,6 +27,10 @@ const MORE: &[(&str, &str)] = &[
     ("--lock-timeout", "Not sent through a pooler."),
     ("--max-body-mb", "After decompression, of 1 048 576 bytes each; at most 128."),
     ("--metrics-top", "See [statistics](metrics.md#statistics)."),
+    (
+        "--otlp-endpoint",
+        "The paths `/v1/traces` and `/v1/metrics` are appended. See [OTLP](operating.md#traces-and-metrics-over-otlp).",
+    ),
     ("--pooler", "See [below](#through-a-pooler)."),
     (
         "--queue-encryption-key",

@@ -7,6 +7,7 @@ use reveille_access::AdminToken;
 
 use super::{SecretUrl, address, duration, tls::TlsSettings};
 use crate::{
+    client::{Address, Client},
     error::Error,
     http::{Authentication, Tls},
 };
@@ -63,6 +64,9 @@ pub struct Server {
     #[arg(long, env = "REVEILLE_MAX_BODY_MB", default_value = "10", value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=MAX_BODY_MB))]
     max_body_mb: u32,
+    /// Collector of traces and metrics, by OTLP over HTTP with JSON: http://127.0.0.1:4318
+    #[arg(long, env = "REVEILLE_OTLP_ENDPOINT", hide_env_values = true, value_name = "URL")]
+    otlp_endpoint: Option<SecretUrl>,
     /// How many of the largest queues, consumer groups and namespaces have metrics of their own; the others are summed
     /// up
     #[arg(long, env = "REVEILLE_METRICS_TOP", default_value = "50", value_name = "N",
@@ -103,6 +107,19 @@ impl Server {
         };
         let admin = text.map(|text| AdminToken::new(&text)).transpose().map_err(unusable)?;
         Ok(Authentication { required: self.require_authentication, admin, tokens: None })
+    }
+
+    /// A client of the collector; `None` if there is none.
+    ///
+    /// # Errors
+    /// If the address is not valid.
+    pub fn collector(&self) -> Result<Option<Client>, Error> {
+        let Some(url) = self.otlp_endpoint.as_ref().filter(|url| !url.reveal().is_empty()) else { return Ok(None) };
+        let address: Address = url.reveal().parse().map_err(|error| Error::Setting {
+            key: "--otlp-endpoint (REVEILLE_OTLP_ENDPOINT)",
+            source: Box::new(error),
+        })?;
+        Ok(Some(Client::new(address, None)?))
     }
 
     /// The connection limit of one peer; `None` for the default.

@@ -58,6 +58,7 @@ pub const METRICS: &[Metric] = &[
     },
     Metric { name: CLOSED_IDLE, kind: "counter", about: "idle HTTP connections closed because a limit was reached" },
     Metric { name: REFUSED, kind: "counter", about: "HTTP connections refused because a limit was reached" },
+    Metric { name: OTLP_SPANS, kind: "counter", about: "spans for the OTLP collector, by outcome" },
     Metric { name: HANDSHAKES_FAILED, kind: "counter", about: "TLS handshakes that failed, by reason" },
 ];
 
@@ -69,6 +70,7 @@ const CONNECTIONS: &str = "reveille_http_connections";
 const SHORTAGES: &str = "reveille_database_shortages_total";
 const CLOSED_IDLE: &str = "reveille_http_connections_closed_idle_total";
 const REFUSED: &str = "reveille_http_connections_refused_total";
+const OTLP_SPANS: &str = "reveille_otlp_spans_total";
 const HANDSHAKES_FAILED: &str = "reveille_http_tls_handshakes_failed_total";
 
 /// A source of values that are read on every scrape.
@@ -123,17 +125,22 @@ impl Metrics {
             Some(source) => exposition::write(&source.collect().await),
             None => String::new(),
         };
+        for (shortage, count) in reveille_pg::shortage::counts() {
+            counter!(SHORTAGES, "reason" => shortage.name()).absolute(count);
+        }
         self.0.run_upkeep();
         self.0.render() + &scraped
+    }
+
+    /// The text of all metrics; statistics once the server has started.
+    pub(crate) async fn text(&self) -> String {
+        self.render(true).await
     }
 }
 
 /// `GET /metrics`, `GET /metrics/prometheus`.
 pub(super) async fn scrape(State((metrics, health)): State<(Metrics, Arc<Health>)>) -> Response {
     gauge!(READY).set(if health.last_known_ready() { 1.0 } else { 0.0 });
-    for (shortage, count) in reveille_pg::shortage::counts() {
-        counter!(SHORTAGES, "reason" => shortage.name()).absolute(count);
-    }
     // Before the start the tables may not exist.
     let text = metrics.render(health.not_started().is_none()).await;
     ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response()
@@ -159,6 +166,11 @@ pub(super) fn connection_closed() {
 /// A connection was refused because a limit was reached.
 pub(super) fn connection_refused() {
     counter!(REFUSED).increment(1);
+}
+
+/// Counts spans that were `sent` to a collector, `failed` to be, or `dropped` before.
+pub(crate) fn otlp_spans(outcome: &'static str, spans: usize) {
+    counter!(OTLP_SPANS, "outcome" => outcome).increment(spans as u64);
 }
 
 /// A TLS handshake failed: it was `refused`, or `slow`.

@@ -8,8 +8,11 @@ use tokio::{
     time::{Instant, timeout, timeout_at},
 };
 
-use super::{Telemetry, count, span::Collected};
-use crate::client::{Client, Error, Route};
+use super::{Telemetry, span::Collected};
+use crate::{
+    client::{Client, Error, Route},
+    http::otlp_spans,
+};
 
 /// Spans that wait for the exporter. Each has about a kilobyte.
 const WAITING_MAX: usize = 4_096;
@@ -68,7 +71,7 @@ impl Exporter {
             if !spans.is_empty() {
                 let number = spans.len();
                 let sent = send(&self.client, Route::new("/v1/traces"), &traces(spans)).await;
-                count(if sent.is_ok() { "sent" } else { "failed" }, number);
+                otlp_spans(if sent.is_ok() { "sent" } else { "failed" }, number);
                 self.warnings.note(sent);
             }
             for done in flushed {

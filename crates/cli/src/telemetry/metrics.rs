@@ -79,8 +79,7 @@ fn metric(name: &str, family: &Family<'_>, since: u64, now: u64) -> Value {
     let mut metric = json!({"name": name, "description": family.about, "unit": unit});
     match family.kind {
         "counter" => {
-            metric["sum"] =
-                json!({"aggregationTemporality": CUMULATIVE, "isMonotonic": true, "dataPoints": points()});
+            metric["sum"] = json!({"aggregationTemporality": CUMULATIVE, "isMonotonic": true, "dataPoints": points()});
         }
         "histogram" => {
             let points = histogram(name, &family.samples, &since, &now);
@@ -108,7 +107,8 @@ fn histogram(name: &str, samples: &[Sample<'_>], since: &str, now: &str) -> Vec<
             Some("_sum") => point.sum = sample.value,
             Some("_count") => point.count = sample.value,
             _ => {
-                let bound = sample.labels.iter().find(|(name, _)| *name == "le").and_then(|(_, bound)| bound.parse().ok());
+                let bound =
+                    sample.labels.iter().find(|(name, _)| *name == "le").and_then(|(_, bound)| bound.parse().ok());
                 point.buckets.extend(bound.map(|bound: f64| (bound, sample.value)));
             }
         }
@@ -121,7 +121,8 @@ fn histogram(name: &str, samples: &[Sample<'_>], since: &str, now: &str) -> Vec<
             counts.push(whole(up_to - below));
             below = *up_to;
         }
-        let bounds: Vec<f64> = point.buckets.iter().map(|(bound, _)| *bound).filter(|bound| bound.is_finite()).collect();
+        let bounds: Vec<f64> =
+            point.buckets.iter().map(|(bound, _)| *bound).filter(|bound| bound.is_finite()).collect();
         // One bucket more than bounds: what is beyond the last.
         if counts.len() == bounds.len() {
             counts.push(whole(point.count - below));

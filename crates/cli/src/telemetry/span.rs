@@ -12,13 +12,10 @@ use tracing::{
     Event, Level, Subscriber,
     field::{Field, Visit},
 };
-use tracing_subscriber::{
-    Layer,
-    filter::Targets,
-    layer::{Context, Filter as _},
-};
+use tracing_subscriber::{Layer, filter::Targets, layer::Context};
 
-use super::{Telemetry, count, export::Item};
+use super::{Telemetry, export::Item};
+use crate::http::otlp_spans;
 
 /// OTLP's number of a span that answers a request.
 const SERVER: u64 = 2;
@@ -47,8 +44,8 @@ pub(crate) fn request(
     let (trace, parent) = context.map(|context| (context.trace_id(), context.parent_id())).unwrap_or_default();
     tracing::trace!(
         target: SPAN_TARGET, name, trace, parent, kind = SERVER, started_ns = started,
-        failed = status.is_server_error(), "http.request.method" = method, "http.route" = route,
-        "http.response.status_code" = status.as_u16(), "reveille.request_id" = id.as_str(),
+        failed = status.is_server_error(), http.request.method = method, http.route = route,
+        http.response.status_code = status.as_u16(), reveille.request_id = id.as_str(),
     );
 }
 
@@ -70,7 +67,7 @@ impl<S: Subscriber> Layer<S> for Collected {
         let mut span = Span { ended: nanoseconds(), ..Span::default() };
         event.record(&mut span);
         if self.0.0.try_send(Item::Span(span.into_json())).is_err() {
-            count("dropped", 1);
+            otlp_spans("dropped", 1);
         }
     }
 }

@@ -28,5 +28,6 @@ mod serve;
 mod server;
 mod starting;
 mod statistics;
+mod telemetry;
 mod tls;
 mod up;

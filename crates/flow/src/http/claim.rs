@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use reveille_web::{ApiError, Body, Failure, Id, Principal, Role};
+use reveille_web::{ApiError, Body, Failure, Id, Principal, Role, SPAN_TARGET, is_collected, trace_id_of};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
@@ -123,6 +123,16 @@ impl<'a> Step<'a> {
     }
 }
 
+/// Reports a span for a step of a traced task, at its claim.
+fn trace(step: &ClaimedStep) {
+    let Some(trace) = step.correlation_id.as_deref().and_then(trace_id_of) else { return };
+    let name = format!("claim {}", step.name);
+    tracing::trace!(
+        target: SPAN_TARGET, name, trace, reveille.namespace = step.namespace, reveille.step = step.name,
+        reveille.task = %step.token.task, reveille.attempt = step.attempt,
+    );
+}
+
 /// Claims ready steps, and waits for the first if there are none.
 #[utoipa::path(
     post, path = "/workers/claim", tag = "workers", request_body = Request,
@@ -154,6 +164,9 @@ pub(super) async fn claim(State(flow): State<Flow>, principal: Principal, body: 
     };
     match claimed {
         Ok(claimed) if !claimed.is_empty() => {
+            if is_collected() {
+                claimed.iter().for_each(trace);
+            }
             Ok(Json(Claimed { steps: claimed.iter().map(Step::of).collect() }).into_response())
         }
         // A server that stops answers waiting claims instead of cutting them off.

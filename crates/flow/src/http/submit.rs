@@ -2,8 +2,8 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderName, StatusCode, header};
-use reveille_web::{ApiError, Body, Failure, Id, Principal, Role};
+use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use reveille_web::{ApiError, Body, Failure, Id, Principal, Role, TraceContext};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -92,10 +92,15 @@ pub(super) struct Duplicate {
 pub(super) async fn submit(
     State(flow): State<Flow>,
     principal: Principal,
+    headers: HeaderMap,
     body: Body,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<Created>), ApiError> {
     let mut submission: Submission = body.json()?;
     principal.require_namespace(Role::Producer, &submission.namespace)?;
+    if submission.correlation_id.is_none() {
+        // The worker continues the trace of the client.
+        submission.correlation_id = TraceContext::of(&headers).map(|context| context.trace_id());
+    }
     if submission.version.is_empty() {
         submission.version = flow.inner.newest_version(&submission.namespace, &submission.name).await?;
     }

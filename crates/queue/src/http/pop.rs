@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-use reveille_web::{ApiError, Failure, Path, Query, Timestamp};
+use reveille_web::{ApiError, Failure, Path, Query, SPAN_TARGET, Timestamp, is_collected, trace_id_of};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
@@ -190,10 +190,28 @@ async fn pop(queues: &Queues, method: &Method, source: Source, query: &Query) ->
     let (pop, wait) = how(source, query)?;
     let deadline = wait.map(|wait| Instant::now() + wait);
     match queues.pop(pop, deadline).await {
-        Ok(Some(batch)) => Ok(answer(&batch)),
+        Ok(Some(batch)) => {
+            if is_collected() {
+                trace(&batch);
+            }
+            Ok(answer(&batch))
+        }
         // Waiting pops get a response when the server stops.
         Ok(None) | Err(Error::Wake(reveille_wake::Error::Closed { .. })) => Ok(StatusCode::NO_CONTENT.into_response()),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// Reports a span for each message of a trace, from its push to now.
+fn trace(batch: &Batch) {
+    for message in &batch.messages {
+        let Some(trace) = message.trace_id.as_deref().and_then(trace_id_of) else { continue };
+        let started = u64::try_from(message.created_at.unix_timestamp_nanos()).unwrap_or_default();
+        let name = format!("deliver {}", message.queue);
+        tracing::trace!(
+            target: SPAN_TARGET, name, trace, started_ns = started, messaging.destination.name = message.queue,
+            messaging.message.id = %message.id, reveille.group = batch.group, reveille.retries = message.retries,
+        );
     }
 }
 

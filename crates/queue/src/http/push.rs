@@ -4,8 +4,8 @@ use std::fmt::Display;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
-use reveille_web::{ApiError, Body, Failure, List, Principal, RawBody};
+use axum::http::{HeaderMap, StatusCode};
+use reveille_web::{ApiError, Body, Failure, List, Principal, RawBody, TraceContext};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -48,7 +48,7 @@ pub(super) struct Item<'a> {
     #[serde(borrow, default)]
     #[schema(value_type = Option<Name>)]
     transaction_id: Raw<'a>,
-    /// An id for tracing.
+    /// An id for tracing; by default the trace of the header `traceparent`, as 32 hexadecimal digits.
     #[serde(borrow, default)]
     #[schema(value_type = Option<Name>)]
     trace_id: Raw<'a>,
@@ -139,10 +139,17 @@ impl PushResult {
 pub(super) async fn push(
     State(queues): State<Queues>,
     principal: Principal,
+    headers: HeaderMap,
     RawBody(body): RawBody,
 ) -> Result<(StatusCode, Json<Vec<PushResult>>), ApiError> {
     let mut messages = read(&body)?;
     messages.iter_mut().try_for_each(|message| scope::produce(&principal, message))?;
+    if let Some(context) = TraceContext::of(&headers) {
+        // The consumer continues the trace of the producer.
+        for message in messages.iter_mut().filter(|message| message.trace_id.is_none()) {
+            message.trace_id = Some(context.trace_id());
+        }
+    }
     let labels: Vec<Label> = messages.iter().map(Label::of).collect();
     let (pushed, _charge) = body.run_to_completion(async move { queues.push(messages).await }).await?;
     let pushed = pushed?;

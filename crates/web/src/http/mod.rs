@@ -13,6 +13,7 @@ mod query;
 mod request_id;
 mod schema;
 mod strict;
+mod trace_context;
 mod unread;
 
 pub use access::{
@@ -29,6 +30,7 @@ pub use query::Query;
 pub use request_id::RequestId;
 pub use schema::{Id, Time, True, text};
 pub use strict::strict;
+pub use trace_context::{SPAN_TARGET, TraceContext, is_collected, trace_id_of};
 pub use unread::Hangup;
 
 #[doc(hidden)]

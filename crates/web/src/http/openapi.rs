@@ -20,7 +20,10 @@ fn operation(operation: &mut Operation) {
         responses.entry(status.to_owned()).or_insert_with(|| RefOr::T(failure(why)));
     };
     add("401", "Credentials are missing or not valid");
-    add("403", "The client lacks the role; or a cross-origin request from a web page, or the Host header is not allowed");
+    add(
+        "403",
+        "The client lacks the role; or a cross-origin request from a web page, or the Host header is not allowed",
+    );
     if operation.request_body.is_some() {
         add("408", "The body did not arrive in time");
         add("413", "The body is too large, or would take too much memory");

@@ -50,6 +50,17 @@ impl TraceContext {
     }
 }
 
+/// Whether spans are collected. If not, they need not be put together.
+pub fn is_collected() -> bool {
+    tracing::enabled!(target: SPAN_TARGET, tracing::Level::TRACE)
+}
+
+/// The trace that a stored id names: 32 hexadecimal digits, or a UUID. `None` if it is an id of another kind.
+pub fn trace_id_of(text: &str) -> Option<String> {
+    let digits = text.replace('-', "").to_ascii_lowercase();
+    hex(&digits, 32).filter(|trace| *trace != 0).map(|_| digits)
+}
+
 /// The number that exactly so many lower-case hexadecimal digits write.
 fn hex(text: &str, digits: usize) -> Option<u128> {
     let is_hex = text.len() == digits && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
@@ -88,5 +99,8 @@ mod tests {
         ] {
             assert_eq!(of(&wrong), None, "{wrong}");
         }
+        let uuid = "0AF76519-16cd-43dd-8448-eb211c80319c";
+        assert_eq!((trace_id_of(uuid).as_deref(), trace_id_of(trace).as_deref()), (Some(trace), Some(trace)));
+        assert_eq!((trace_id_of("order-17"), trace_id_of(&"0".repeat(32))), (None, None));
     }
 }
