@@ -198,7 +198,8 @@ async fn admit(State(guard): State<Option<Guard>>, mut request: Request, next: N
     let rejection = guard.and_then(|guard| guard.reject(&request));
     let mut response = match rejection {
         Some(rejection) => rejection,
-        None => next.run(request).instrument(span.clone()).await,
+        // Boxed: a future that is moved into another takes its memory twice.
+        None => Box::pin(next.run(request)).instrument(span.clone()).await,
     };
     response.headers_mut().insert(RequestId::HEADER, id.to_header());
     let (status, took) = (response.status(), began.elapsed());

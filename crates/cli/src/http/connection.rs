@@ -76,20 +76,21 @@ pub(super) async fn serve(
     let address = address.ip().to_canonical();
     let Some(handshakes) = handshakes else {
         let peer = Peer { address, secure: false, certificate: None };
-        return connection(TokioIo::new(stream), peer, slot, routes, stopped).await;
+        // Boxed, so that a connection without TLS does not take the memory of one with it.
+        return Box::pin(connection(TokioIo::new(stream), peer, slot, routes, stopped)).await;
     };
     let stop = async {
         let _ = stopped.wait_for(|stopped| *stopped).await;
         sleep(LINGER).await;
     };
     let shaken = tokio::select! {
-        shaken = handshakes.shake(stream) => shaken,
+        shaken = Box::pin(handshakes.shake(stream)) => shaken,
         () = slot.closed() => None,
         () = stop => None,
     };
     if let Some(stream) = shaken {
         let peer = handshake::peer(address, &stream);
-        connection(TokioIo::new(stream), peer, slot, routes, stopped).await;
+        Box::pin(connection(TokioIo::new(stream), peer, slot, routes, stopped)).await;
     }
 }
 
