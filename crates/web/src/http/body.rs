@@ -11,6 +11,7 @@
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, StatusCode, header};
 use serde::Deserialize;
+use tracing::Instrument as _;
 
 use super::error::{ApiError, STOPPING};
 use super::intake::{self, Compressed};
@@ -70,7 +71,7 @@ impl Body {
     ) -> Result<(T, Charge), ApiError> {
         let Body { bytes, charge } = self;
         drop(bytes);
-        let task = tokio::spawn(async move { (work.await, charge) });
+        let task = tokio::spawn(async move { (work.await, charge) }.in_current_span());
         task.await.map_err(|_| ApiError::unavailable(STOPPING))
     }
 }
