@@ -16,7 +16,7 @@ async fn version_names_the_program_and_the_supported_servers() {
 /// Asks every command for help with a secret in `DATABASE_URL`.
 #[tokio::test]
 async fn help_has_examples_and_hides_urls() {
-    for name in ["up", "serve", "migrate", "doctor", "durable import", "queue list", "config show"] {
+    for name in ["up", "serve", "migrate", "doctor", "durable import", "queue list", "config show", "demo"] {
         let mut help = command(&name.split(' ').chain(["--help"]).collect::<Vec<_>>());
         help.env("DATABASE_URL", "postgres://ann:hunter2@secret.host/app");
         let ended = run(help).await;

@@ -8,7 +8,8 @@ use tokio::time::{Instant, sleep};
 
 use crate::{
     http::eventually,
-    process::{PATIENCE, Reveille, command},
+    process::{PATIENCE, Reveille, command, run},
+    serve::{quiet, ready, serve},
 };
 
 /// Something that a visitor must find: the path, the pointer into the response, and whether the value there is it.
@@ -78,4 +79,21 @@ async fn the_demo_shows_what_works_lags_and_fails() {
     let ended = reveille.ended().await;
     assert_eq!(ended.status.code(), Some(0), "{}", ended.output);
     assert!(!ended.output.contains("WARN") && !ended.output.contains("ERROR"), "{}", ended.output);
+}
+
+/// The same clients must run against a server that is there already and end well with
+/// Ctrl-C; without a server they must end at once.
+#[tokio::test]
+async fn the_demo_runs_against_another_server() {
+    let db = TestDb::new().await;
+    let (server, address) = ready(serve(&db, &[])).await;
+    let demo = Reveille::start(command(&["demo", "--server", &format!("http://{address}")]));
+    demo.line("Ctrl-C ends it").await;
+    sees(address, ("/api/v1/messages?queue=demo.mails&status=completed", "/messages", is_not_empty)).await;
+    demo.signal("INT").await;
+    let ended = demo.ended().await;
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.output);
+    quiet(server).await;
+    let nothing = run(command(&["demo", "--server", &format!("http://{address}")])).await;
+    assert_eq!(nothing.status.code(), Some(4), "{}", nothing.output);
 }

@@ -1,10 +1,10 @@
 //! The program as people run it: real processes, real PostgreSQL, HTTP over real sockets.
 
 mod access;
-mod alerts;
 mod command_line;
 mod config;
 mod demo;
+mod deploy;
 mod described;
 mod doctor;
 mod down;
