@@ -2,6 +2,7 @@
 
 mod completions;
 mod config_show;
+mod demo;
 mod dlq;
 mod doctor;
 mod down;
@@ -62,6 +63,7 @@ async fn run_logged(cli: Cli) -> Result<(), Error> {
         Command::Doctor(args) => Box::pin(doctor::run(args)).await,
         Command::Remote(noun) => remote::ended(Box::pin(remote::run(noun)).await),
         Command::Completions(args) => remote::ended(completions::run(&args)),
+        Command::Demo(args) => remote::ended(Box::pin(demo::run(&args)).await),
         Command::Config { command: Config::Show(args) } => remote::ended(config_show::run(&args, &cli.settings)),
         Command::Durable { remote, command } => remote::ended(durable::run(&remote, command).await),
     }

@@ -92,6 +92,14 @@ Examples:
 
 Prints one line per check. Exits with 1 if a check failed, with 0 if there are only warnings.";
 
+const DEMO_EXAMPLES: &str = "\
+Examples:
+  reveille demo                             against the server of this machine
+  reveille demo --server https://queues.example.org
+                                            against another, with the token in REVEILLE_TOKEN
+
+Everything is in the queues demo.orders and demo.mails and in the namespace demo, and is kept for an hour.";
+
 /// The command line of `reveille`.
 #[derive(Debug, Parser)]
 #[command(name = "reveille", version = VERSION, about, long_about = ABOUT_MORE, arg_required_else_help = true)]
@@ -170,6 +178,9 @@ pub enum Command {
     /// Print a script that completes the command line in a shell
     #[command(after_help = completions::EXAMPLES)]
     Completions(Completions),
+    /// Run the demo of `up --demo` against a running server, without its orchestrations; Ctrl-C ends it
+    #[command(after_help = DEMO_EXAMPLES)]
+    Demo(Remote),
     /// The configuration of the server and of commands
     Config {
         /// What to do.

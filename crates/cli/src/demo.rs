@@ -61,13 +61,17 @@ impl Demo {
     }
 }
 
-async fn prepare(client: &Client) -> Result<(), client::Error> {
+/// Creates queues, templates and the schedule. Repeating it changes nothing.
+///
+/// # Errors
+/// If the server cannot be reached or refuses.
+pub(crate) async fn prepare(client: &Client) -> Result<(), client::Error> {
     queues::configure(client).await?;
     tasks::prepare(client).await
 }
 
-/// Starts everything that speaks to the server over HTTP.
-fn clients(client: &Client) -> JoinSet<()> {
+/// Starts everything that speaks to the server over HTTP. Dropping the set ends it.
+pub(crate) fn clients(client: &Client) -> JoinSet<()> {
     let mut parts = JoinSet::new();
     let own = || client.clone();
     let one = own();
