@@ -7,6 +7,24 @@ create table {schema}.access_revision (
     constraint access_revision_pkey PRIMARY KEY (only_row)
 );
 
+create table {schema}.access_session (
+    id uuid not null,
+    hash bytea not null,
+    token_id uuid,
+    name text not null,
+    grants jsonb not null,
+    payloads boolean not null,
+    created_at timestamp with time zone not null default now(),
+    expires_at timestamp with time zone not null,
+    last_used_at timestamp with time zone not null default now(),
+    constraint access_session_hash_check CHECK ((octet_length(hash) = 32)),
+    constraint access_session_hash_key UNIQUE (hash),
+    constraint access_session_pkey PRIMARY KEY (id),
+    constraint access_session_token_id_fkey FOREIGN KEY (token_id) REFERENCES {schema}.access_token(id) ON DELETE CASCADE
+);
+CREATE INDEX access_session_end ON {schema}.access_session USING btree (expires_at);
+CREATE INDEX access_session_token ON {schema}.access_session USING btree (token_id);
+
 create table {schema}.access_token (
     id uuid not null,
     hash bytea not null,

@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use reveille_web::{Credentials, Principal};
+use reveille_web::Principal;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -48,7 +48,7 @@ impl Cache {
 
     /// Adds a token that was read at `now`, or renews it.
     pub(crate) fn insert(&mut self, found: Found, now: Instant) -> (Uuid, Principal) {
-        let Found { id, hash, name, grants, payloads, expires_in } = found;
+        let Found { id, hash, name, grants, payloads, expires_in, credentials } = found;
         let lifetime = |seconds: f64| Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX);
         // Counted from the end of the read, so that the database agrees when it has passed.
         let expires = expires_in.and_then(|seconds| Instant::now().max(now).checked_add(lifetime(seconds)));
@@ -61,7 +61,7 @@ impl Cache {
             self.entries.clear();
         }
         let (ended, ending) = watch::channel(false);
-        let principal = Principal::new(name, Credentials::Token, grants, payloads).ending(expires, ending);
+        let principal = Principal::new(name, credentials, grants, payloads).ending(expires, ending);
         let entry = Entry { id, principal: principal.clone(), ended, expires, read: now };
         self.entries.insert(hash, entry);
         (id, principal)
@@ -87,13 +87,14 @@ impl Cache {
 
 #[cfg(test)]
 mod tests {
-    use reveille_web::{Grant, Role};
+    use reveille_web::{Credentials, Grant, Role};
 
     use super::*;
 
     fn found(hash: Hash, expires_in: Option<f64>) -> Found {
         let grants = vec![Grant::everything(Role::Viewer)];
-        Found { id: Uuid::nil(), hash, name: "a".to_owned(), grants, payloads: false, expires_in }
+        let credentials = Credentials::Token;
+        Found { id: Uuid::nil(), hash, name: "a".to_owned(), grants, payloads: false, expires_in, credentials }
     }
 
     /// A token is fresh for a bounded time, a shorter one without notifications, and never beyond its end.

@@ -7,12 +7,16 @@
 mod cache;
 mod error;
 pub mod http;
+pub mod jwt;
+pub mod oidc;
 mod revision;
 mod secret;
+mod session;
 mod store;
 mod tokens;
 
 pub use error::{Error, Result};
 pub use secret::{Hash, Secret};
+pub use session::{NewSession, SESSION_IDLE, SESSION_LASTS};
 pub use store::{NewToken, Stored};
 pub use tokens::{AdminToken, Tokens};

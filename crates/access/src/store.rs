@@ -1,7 +1,7 @@
 //! Tokens in the database.
 
 use reveille_pg::{Component, Database, Migration, Schema, Sql};
-use reveille_web::Grant;
+use reveille_web::{Credentials, Grant};
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 use time::OffsetDateTime;
@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use crate::error::{Error, Result};
 use crate::secret::{Hash, Secret};
+use crate::session::SESSION_IDLE;
 
 /// The longest name of a token, in bytes.
 const NAME_MAX: usize = 128;
@@ -17,8 +18,10 @@ const GRANTS_MAX: usize = 64;
 /// The longest lifetime: a hundred years, far from overflow.
 const EXPIRES_MAX: f64 = 100.0 * 365.0 * 86_400.0;
 
-const MIGRATIONS: &[Migration] =
-    &[Migration { number: 1, name: "tokens", sql: include_str!("../db/migrations/0001_tokens.sql") }];
+const MIGRATIONS: &[Migration] = &[
+    Migration { number: 1, name: "tokens", sql: include_str!("../db/migrations/0001_tokens.sql") },
+    Migration { number: 2, name: "sessions", sql: include_str!("../db/migrations/0002_sessions.sql") },
+];
 
 /// A token to create.
 #[derive(Clone, Debug)]
@@ -56,7 +59,7 @@ pub struct Stored {
     pub expired: bool,
 }
 
-/// A valid token, as the cache keeps it.
+/// A valid token or session, as the cache keeps it.
 pub(crate) struct Found {
     pub(crate) id: Uuid,
     pub(crate) hash: Hash,
@@ -65,6 +68,8 @@ pub(crate) struct Found {
     pub(crate) payloads: bool,
     /// Seconds until it expires.
     pub(crate) expires_in: Option<f64>,
+    /// Whether it is a token or a session.
+    pub(crate) credentials: Credentials,
 }
 
 /// The statements.
@@ -114,10 +119,13 @@ impl Store {
         }
     }
 
-    /// The valid tokens among `hashes`.
+    /// The valid tokens and sessions among `hashes`.
     pub(crate) async fn find(&self, hashes: &[Hash]) -> Result<Vec<Found>> {
         let bytes: Vec<&[u8]> = hashes.iter().map(Hash::as_bytes).collect();
-        let rows = self.db.ask("find tokens", || sqlx::query(&self.find).bind(bytes.clone())).await?;
+        let rows = self
+            .db
+            .ask("find tokens", || sqlx::query(&self.find).bind(bytes.clone()).bind(SESSION_IDLE.as_secs_f64()))
+            .await?;
         let found = rows.iter().map(|row| {
             let hash: &[u8] = row.try_get(1)?;
             Ok(Found {
@@ -127,6 +135,7 @@ impl Store {
                 grants: grants(row, 3)?,
                 payloads: row.try_get(4)?,
                 expires_in: row.try_get(5)?,
+                credentials: if row.try_get(6)? { Credentials::Session } else { Credentials::Token },
             })
         });
         found.collect()

@@ -18,6 +18,7 @@ use crate::cache::Cache;
 use crate::error::{Error, Result};
 use crate::revision::{self, Revisions};
 use crate::secret::{Hash, Secret};
+use crate::session::{NewSession, Sessions};
 use crate::store::{NewToken, Store, Stored, component};
 
 /// The channel of revocations.
@@ -68,6 +69,7 @@ struct Inner {
 /// What the tasks use, too.
 struct State {
     store: Store,
+    sessions: Sessions,
     cache: Mutex<Cache>,
     used: Mutex<HashSet<Uuid>>,
     /// Signals the first use after the uses were recorded.
@@ -93,6 +95,7 @@ impl Tokens {
         let revisions = wake.consumer("access", Revisions::new(schema, channel.clone()));
         let state = Arc::new(State {
             store: Store::new(db, schema),
+            sessions: Sessions::new(db, schema),
             cache: Mutex::default(),
             used: Mutex::default(),
             first_use: Notify::new(),
@@ -114,6 +117,53 @@ impl Tokens {
     /// # Errors
     /// [`Error::Database`], if it has to be read and cannot be.
     pub async fn verify(&self, text: &str) -> Result<Option<Principal>> {
+        let found = self.find(text).await?;
+        Ok(found.filter(|principal| principal.credentials() == Credentials::Token))
+    }
+
+    /// The user of a session. `None`: there is no such session, or it has ended.
+    ///
+    /// # Errors
+    /// [`Error::Database`], if it has to be read and cannot be.
+    pub async fn verify_session(&self, text: &str) -> Result<Option<Principal>> {
+        let found = self.find(text).await?;
+        Ok(found.filter(|principal| principal.credentials() == Credentials::Session))
+    }
+
+    /// Opens a session. Its secret is returned only here.
+    ///
+    /// # Errors
+    /// [`Error::Random`], [`Error::Database`]. The session may be open.
+    pub async fn open_session(&self, session: NewSession) -> Result<Secret> {
+        self.0.state.sessions.open(session).await
+    }
+
+    /// Opens a session of a token, which ends with it. `None`: there is no such token, or it is not valid any more.
+    ///
+    /// # Errors
+    /// As [`Tokens::open_session`].
+    pub async fn open_token_session(&self, token: &str) -> Result<Option<Secret>> {
+        match Secret::parse(token) {
+            Some(secret) => self.0.state.sessions.open_of_token(secret.hash()).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Ends a session on every server, and its requests. A session that does not exist is no error.
+    ///
+    /// # Errors
+    /// [`Error::Database`]. The session may have ended: repeat it.
+    pub async fn end_session(&self, text: &str) -> Result<()> {
+        let Some(hash) = Secret::parse(text).map(|secret| secret.hash()) else { return Ok(()) };
+        let wake_up = [self.0.channel.wake_up()];
+        self.0.state.sessions.end(hash, Wake::notifications(&wake_up)).await?;
+        self.0.state.cache.lock().remove(&hash);
+        self.0.wake.wake_local(&wake_up);
+        Ok(())
+    }
+
+    /// The client of a token or a session.
+    async fn find(&self, text: &str) -> Result<Option<Principal>> {
         let Some(hash) = Secret::parse(text).map(|secret| secret.hash()) else { return Ok(None) };
         let Inner { state, wake, lookups, .. } = &*self.0;
         let fresh = || state.cache.lock().fresh(&hash, wake.is_connected(), Instant::now());

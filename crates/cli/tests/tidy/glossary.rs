@@ -71,6 +71,8 @@ const ALLOWED: &[Allowed] = &[
     Allowed { phrase: "tls-rustls-ring", because: "the crate `ring`" },
     Allowed { phrase: "rustls--ring", because: "the crate `ring`" },
     Allowed { phrase: "crypto::ring", because: "the crate `ring`" },
+    Allowed { phrase: "use ring::", because: "the crate `ring`" },
+    Allowed { phrase: "ring::rsa", because: "the crate `ring`" },
     Allowed { phrase: "ring buffer", because: "the data structure" },
     Allowed { phrase: "in place", because: "idiom" },
     Allowed { phrase: "in the place of", because: "idiom" },
