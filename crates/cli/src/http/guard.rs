@@ -26,7 +26,7 @@ use axum::{
     response::Response,
 };
 
-use super::reply;
+use super::{front::CONSOLE, reply};
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
@@ -49,7 +49,7 @@ impl Guard {
 
     /// 403 with the reason if the request is rejected; `None` if it is accepted.
     pub(super) fn reject(&self, request: &Request) -> Option<Response> {
-        let reason = self.reason_to_reject(request.uri(), request.headers())?;
+        let reason = self.reason_to_reject(request.uri(), request.headers(), is_visit(request))?;
         Some(reply::error(StatusCode::FORBIDDEN, &reason))
     }
 
@@ -58,8 +58,8 @@ impl Guard {
         is_address(&host) || host == "localhost" || self.names.iter().any(|name| *name == host || name == ANY)
     }
 
-    /// Why a request is rejected; `None` if it is accepted.
-    fn reason_to_reject(&self, uri: &Uri, headers: &HeaderMap) -> Option<String> {
+    /// Why a request is rejected; `None` if it is accepted. A visit may come from another site.
+    fn reason_to_reject(&self, uri: &Uri, headers: &HeaderMap, visit: bool) -> Option<String> {
         let mut called = Vec::new();
         for value in headers.get_all(HOST) {
             let authority = value.to_str().ok().and_then(authority);
@@ -84,11 +84,23 @@ impl Guard {
                 return Some(format!("cross-origin requests are not allowed: Origin is {origin:?}"));
             }
         }
+        if visit {
+            return None;
+        }
         let mut sites = headers.get_all(SEC_FETCH_SITE).iter();
         let foreign = sites.find(|value| !matches!(value.as_bytes(), b"same-origin" | b"none"))?;
         let site = shown(foreign.as_bytes());
         Some(format!("cross-origin requests are not allowed: Sec-Fetch-Site is {site:?}"))
     }
+}
+
+/// Whether a person follows a link to a page: a navigation of a whole window, which the linking page cannot read. Pages
+/// only read, so links to them, and the way back from an OpenID provider, are allowed from anywhere.
+fn is_visit(request: &Request) -> bool {
+    let is = |name: &'static str, wanted: &str| request.headers().get(name).is_some_and(|value| value == wanted);
+    let path = request.uri().path();
+    let is_page = path == "/" || path == CONSOLE || path.starts_with("/console/");
+    request.method().is_safe() && is_page && is("sec-fetch-mode", "navigate") && is("sec-fetch-dest", "document")
 }
 
 /// Host and port, without a user in front of them.
@@ -141,7 +153,7 @@ mod tests {
     fn reason_to_reject(names: &[&str], headers: &[(HeaderName, &'static str)]) -> Option<String> {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let headers = headers.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value))).collect();
-        Guard::new(&names).reason_to_reject(&Uri::from_static("/"), &headers)
+        Guard::new(&names).reason_to_reject(&Uri::from_static("/"), &headers, false)
     }
 
     /// A name that the owner of a page can point at this machine is rejected; addresses, localhost and allowed names
@@ -195,9 +207,31 @@ mod tests {
     /// The target in the request line is checked like the host.
     #[test]
     fn another_target_is_rejected() {
-        let refused = |uri| Guard::new(&[]).reason_to_reject(&Uri::from_static(uri), &HeaderMap::new()).is_some();
+        let refused =
+            |uri| Guard::new(&[]).reason_to_reject(&Uri::from_static(uri), &HeaderMap::new(), false).is_some();
         assert!(refused("http://evil.example/health"));
         assert!(!refused("http://localhost:6632/health"));
+    }
+
+    /// A link from another site may lead to a page, and to nothing else: not to the API, not into a frame or an image, and
+    /// not with another method.
+    #[test]
+    fn links_from_other_sites_lead_to_pages_only() {
+        for (method, path, dest, accepted) in [
+            ("GET", "/console", "document", true),
+            ("GET", "/", "document", true),
+            ("GET", "/console/login/callback?code=1", "document", true),
+            ("GET", "/console/queues", "iframe", false),
+            ("GET", "/console/queues", "image", false),
+            ("POST", "/console/login", "document", false),
+            ("GET", "/api/v1/pop/queue/q?autoAck=true", "document", false),
+            ("GET", "/consoles", "document", false),
+        ] {
+            let request = Request::builder().method(method).uri(path).header(HOST, "localhost");
+            let request = request.header("sec-fetch-site", "cross-site").header("sec-fetch-mode", "navigate");
+            let request = request.header("sec-fetch-dest", dest).body(Default::default()).expect("a request");
+            assert_eq!(Guard::new(&[]).reject(&request).is_none(), accepted, "{method} {path} {dest}");
+        }
     }
 
     /// A request with an origin is accepted only from the server's own origin; one with `Sec-Fetch-Site` only from the

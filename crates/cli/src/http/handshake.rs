@@ -29,7 +29,7 @@ const SLOW_AFTER: Duration = Duration::from_secs(2);
 const HANDSHAKE_RECORD: u8 = 22;
 
 /// What a client gets that speaks HTTP without TLS.
-const PLAIN: &[u8] = b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: 63\r\n\
+const PLAIN: &[u8] = b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: 65\r\n\
     connection: close\r\n\r\n{\"error\":\"this address is served with TLS only: use https://...\"}";
 
 /// The handshakes of one address.
