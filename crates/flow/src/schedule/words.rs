@@ -21,6 +21,8 @@ impl Schedule {
 /// A description as part of a sentence.
 fn phrase(described: &str) -> String {
     let text = described.trim().trim_end_matches('.').replace(WEEKDAYS, "on weekdays");
+    // An interval is described as "At every 15 minutes".
+    let text = text.strip_prefix("At ").filter(|rest| rest.starts_with("every ")).unwrap_or(&text);
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
 }
