@@ -1,5 +1,6 @@
 //! One module per command.
 
+mod changes;
 mod completions;
 mod config_show;
 mod demo;

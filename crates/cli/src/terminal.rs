@@ -123,6 +123,7 @@ impl Screen {
     pub fn properties(&self, properties: &[(&str, String)]) -> Result<(), Error> {
         let longest = properties.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
         for (name, value) in properties {
+            let value = if value.is_empty() { "–" } else { value };
             self.line(format_args!("{name:longest$}  {value}"))?;
         }
         Ok(())

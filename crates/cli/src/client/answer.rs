@@ -2,6 +2,7 @@
 
 use hyper::StatusCode;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::Error;
 
@@ -38,6 +39,18 @@ impl Answer {
     /// # Errors
     /// [`Error::Unreadable`]: the server has another version, or is another program.
     pub fn json<'a, T: Deserialize<'a>>(&'a self) -> Result<T, Error> {
-        serde_json::from_str(&self.text).map_err(|source| Error::Unreadable { server: self.server.clone(), source })
+        self.read(&self.text)
+    }
+
+    /// Reads a part of the JSON, which is also kept as text.
+    ///
+    /// # Errors
+    /// As [`Answer::json`].
+    pub fn part<'a, T: Deserialize<'a>>(&self, part: &'a RawValue) -> Result<T, Error> {
+        self.read(part.get())
+    }
+
+    fn read<'a, T: Deserialize<'a>>(&self, text: &'a str) -> Result<T, Error> {
+        serde_json::from_str(text).map_err(|source| Error::Unreadable { server: self.server.clone(), source })
     }
 }

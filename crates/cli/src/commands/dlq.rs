@@ -1,33 +1,29 @@
 //! `reveille dlq`: dead letters.
 
 mod list;
-mod purge;
-mod replay;
+mod one;
+mod steps;
 
 use super::remote::Remote;
-use crate::{
-    client::Route,
-    config::remote::dlq::{Command, Filter},
-    error::Error,
-};
+use crate::{config::remote::dlq::Command, error::Error};
+
+const REPLAY: steps::Steps = steps::Steps { route: "/v1/dead_letters/replay", done: "replayed", doing: "replaying" };
+const PURGE: steps::Steps = steps::Steps { route: "/v1/dead_letters/purge", done: "deleted", doing: "deleting" };
 
 /// Runs one of its commands.
 pub(super) async fn run(remote: &Remote, command: Command) -> Result<(), Error> {
     match command {
         Command::List(args) => list::run(remote, args).await,
-        Command::Replay(args) => replay::run(remote, args).await,
-        Command::Purge(args) => purge::run(remote, args).await,
+        Command::Show(args) => one::show(remote, args.number).await,
+        Command::Replay(args) => match args.number {
+            Some(number) => one::replay(remote, number, args.payload.as_deref()).await,
+            None => steps::run(remote, REPLAY, &args.filter, args.all, args.confirmation).await,
+        },
+        Command::Purge(args) => match args.number {
+            Some(number) => one::purge(remote, number, args.confirmation).await,
+            None => steps::run(remote, PURGE, &args.filter, args.all, args.confirmation).await,
+        },
     }
-}
-
-/// The dead letters of a filter.
-fn route(filter: &Filter) -> Route {
-    Route::new("/api/v1/dlq")
-        .maybe("queue", filter.queue.as_ref())
-        .maybe("partition", filter.partition.as_ref())
-        .maybe("consumerGroup", filter.group.as_ref())
-        .maybe("from", filter.from.as_ref())
-        .maybe("to", filter.to.as_ref())
 }
 
 /// Rejects a change of everything that was not asked for by name.

@@ -20,6 +20,8 @@ pub(super) async fn run(remote: &Remote, command: Command) -> Result<(), Error> 
         Command::Show(args) => show::one(remote, args).await,
         Command::Lagging(args) => show::lagging(remote, args).await,
         Command::Seek(args) => change::seek(remote, &args.group, &args.queue, &args.target).await,
+        Command::Pause(args) => change::pause(remote, &args, true).await,
+        Command::Resume(args) => change::pause(remote, &args, false).await,
         Command::Subscribe(args) => change::subscribe(remote, args).await,
         Command::Delete(args) => change::delete(remote, args).await,
     }

@@ -3,10 +3,12 @@
 mod change;
 mod configure;
 pub(super) mod list;
+mod messages;
 mod peek;
 mod pop;
 mod push;
 mod show;
+mod tail;
 
 use super::remote::Remote;
 use crate::{config::remote::queue::Command, error::Error};
@@ -19,6 +21,9 @@ pub(super) async fn run(remote: &Remote, command: Command) -> Result<(), Error> 
         Command::Push(args) => push::run(remote, args).await,
         Command::Pop(args) => pop::run(remote, args).await,
         Command::Peek(args) => peek::run(remote, args).await,
+        Command::Tail(args) => tail::run(remote, args).await,
+        Command::Pause(args) => change::pause(remote, &args.queue, true).await,
+        Command::Resume(args) => change::pause(remote, &args.queue, false).await,
         Command::Seek(args) => change::seek(remote, args).await,
         Command::Configure(args) => configure::run(remote, args).await,
         Command::Clear(args) => change::clear(remote, args).await,

@@ -3,7 +3,6 @@
 //! The server sends a signal when something has changed, and only then the visible tab is read again, at most once a
 //! second. So a view of an idle server causes no statement in its database.
 
-mod changes;
 mod keys;
 mod tab;
 mod view;
@@ -20,7 +19,10 @@ use self::{
     tab::{Content, Tab},
     view::{State, draw},
 };
-use super::remote::Remote;
+use super::{
+    changes::{self, Change},
+    remote::Remote,
+};
 use crate::error::Error;
 
 /// The shortest time between two readings of a tab.
@@ -33,10 +35,6 @@ const SIGNALS: usize = 64;
 /// What the view reacts to.
 enum Signal {
     Key(Key),
-    /// Products have changed.
-    Changed(Vec<String>),
-    /// Whether signals of the server arrive, and if not, why.
-    Connected(Result<(), String>),
     /// A tab was read.
     Loaded(Tab, Result<Content, String>),
 }
@@ -51,10 +49,11 @@ pub(super) async fn run(remote: Remote) -> Result<(), Error> {
     let first = tab::read(&remote.client, Tab::Queues).await?;
     let (sender, receiver) = mpsc::channel(SIGNALS);
     let _ = sender.try_send(Signal::Loaded(Tab::Queues, Ok(first)));
-    tokio::spawn(changes::follow(remote.client.clone(), sender.clone()));
+    let (changes, changed) = mpsc::channel(SIGNALS);
+    tokio::spawn(changes::follow(remote.client.clone(), changes));
     let mut terminal = ratatui::try_init()?;
     keys::read(sender.clone());
-    let ended = show(&remote, &mut terminal, sender, receiver).await;
+    let ended = show(&remote, &mut terminal, sender, receiver, changed).await;
     ratatui::restore();
     ended
 }
@@ -64,6 +63,7 @@ async fn show(
     terminal: &mut ratatui::DefaultTerminal,
     sender: Sender<Signal>,
     mut receiver: Receiver<Signal>,
+    mut changed: Receiver<Change>,
 ) -> Result<(), Error> {
     let mut state = State::new(remote.client.address().to_string());
     let mut redraw = interval(REDRAW_EVERY);
@@ -83,6 +83,10 @@ async fn show(
         }
         let signal = tokio::select! {
             signal = receiver.recv() => signal,
+            Some(change) = changed.recv() => {
+                state.change(change);
+                continue;
+            }
             _ = redraw.tick() => continue,
         };
         match signal {
@@ -94,8 +98,6 @@ async fn show(
                     next_read = Instant::now();
                 }
             }
-            Some(Signal::Changed(products)) => state.changed(&products),
-            Some(Signal::Connected(connected)) => state.connected(connected),
             Some(Signal::Loaded(tab, content)) => {
                 (is_reading, next_read) = (false, Instant::now() + READ_EVERY);
                 state.loaded(tab, content);

@@ -45,6 +45,11 @@ impl Cell {
         Cell { text: printable(&text.to_string()).into_owned(), style }
     }
 
+    /// What is shown.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// A value, or a dash.
     pub fn maybe(value: Option<impl ToString>) -> Cell {
         value.map_or_else(|| Cell::styled("–", Style::Dim), |value| Cell::from(value.to_string()))

@@ -49,7 +49,7 @@ pub(super) async fn dead_letter(visit: Visit, Path((queue, id)): Path<(String, S
     let delete = Action::new("Delete", Method::DELETE, Url::api(["v1", "dead_letters", &id]))
         .about("Deletes the dead letter. This cannot be undone.")
         .then(back.clone());
-    let page = page.action(replay.command(["dlq", "replay", "--number", &id]).then(back.clone()));
+    let page = page.action(replay.command(["dlq", "replay", &id]).then(back.clone()));
     let page = if unreadable.is_some() { page } else { page.action(edit.then(back)) };
     Ok(page.action(delete))
 }

@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::route;
 use crate::{
+    client::Route,
     commands::remote::Remote,
     config::remote::dlq::List,
     error::Error,
@@ -12,31 +12,42 @@ use crate::{
 };
 
 #[derive(Deserialize)]
-struct Listed<'a> {
+struct Page<'a> {
     #[serde(borrow)]
-    messages: Vec<Letter<'a>>,
-    total: u64,
+    dead_letters: Vec<Letter<'a>>,
+    next: Option<i64>,
 }
 
+/// A dead letter.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Letter<'a> {
-    dead_letter_id: i64,
-    queue: String,
-    partition: String,
-    transaction_id: String,
-    consumer_group: String,
-    failed_at: String,
-    retry_count: u64,
-    error_message: Option<String>,
-    #[serde(borrow)]
-    data: Option<&'a RawValue>,
+pub(super) struct Letter<'a> {
+    pub(super) id: i64,
+    pub(super) queue: String,
+    pub(super) partition: String,
+    pub(super) transaction_id: String,
+    pub(super) group: String,
+    pub(super) failed_at: String,
+    pub(super) created_at: String,
+    pub(super) retries: u64,
+    pub(super) error: Option<String>,
+    pub(super) producer: Option<String>,
+    pub(super) trace_id: Option<String>,
+    #[serde(default, borrow)]
+    pub(super) payload: Option<&'a RawValue>,
+    #[serde(default)]
+    pub(super) unreadable: Option<String>,
 }
 
 pub(super) async fn run(remote: &Remote, args: List) -> Result<(), Error> {
-    let route = route(&args.filter).query("limit", args.limit).query("offset", args.offset);
-    let answer = remote.client.get(&route).await?;
-    remote.show(&answer, |listed: Listed<'_>| {
+    let route = Route::new("/v1/dead_letters")
+        .maybe("queue", args.filter.queue)
+        .maybe("partition", args.filter.partition)
+        .maybe("group", args.filter.group)
+        .maybe("error", args.filter.error)
+        .maybe("from", args.filter.from)
+        .maybe("to", args.filter.to);
+    let answer = remote.client.get(&route.query("limit", args.limit).maybe("after", args.after)).await?;
+    remote.show(&answer, |page: Page<'_>| {
         let mut table = Table::new([
             Column::number("number"),
             Column::text("queue"),
@@ -48,21 +59,21 @@ pub(super) async fn run(remote: &Remote, args: List) -> Result<(), Error> {
             Column::text("error"),
             Column::text("payload"),
         ]);
-        for letter in &listed.messages {
+        for letter in &page.dead_letters {
             table.row([
-                letter.dead_letter_id.to_string().into(),
+                letter.id.to_string().into(),
                 letter.queue.as_str().into(),
                 letter.partition.as_str().into(),
                 letter.transaction_id.as_str().into(),
-                letter.consumer_group.as_str().into(),
+                letter.group.as_str().into(),
                 ago(&letter.failed_at).into(),
-                Cell::count(letter.retry_count),
-                Cell::styled(letter.error_message.as_deref().unwrap_or_default(), Style::Bad),
-                Cell::maybe(letter.data.map(|data| compact(data.get()))),
+                Cell::count(letter.retries),
+                Cell::styled(letter.error.as_deref().unwrap_or_default(), Style::Bad),
+                Cell::maybe(letter.payload.map(|payload| compact(payload.get()))),
             ]);
         }
         remote.screen.table(&table, "no dead letters")?;
-        remote.more(args.offset, listed.messages.len(), listed.total);
+        remote.next(page.next.map(|next| next.to_string()).as_deref());
         Ok(())
     })
 }

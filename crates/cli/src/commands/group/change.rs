@@ -7,7 +7,7 @@ use crate::{
     commands::remote::Remote,
     config::remote::{
         SeekTarget,
-        group::{Delete, Subscribe},
+        group::{Delete, InQueue, Subscribe},
     },
     error::Error,
     terminal::{count_of, printable},
@@ -47,6 +47,15 @@ pub(in crate::commands) async fn seek(
     let answer = remote.client.post(&route.and("seek"), &request).await?;
     let moved: Moved = answer.json()?;
     remote.changed(&answer, format_args!("moved in {}", count_of(moved.partitions_updated, "partition")))
+}
+
+/// Pauses or resumes a consumer group of a queue.
+pub(super) async fn pause(remote: &Remote, args: &InQueue, paused: bool) -> Result<(), Error> {
+    #[derive(Serialize)]
+    struct Empty {}
+    let route = Route::new("/v1/queues").name(&args.queue).and("groups").name(&args.group);
+    let answer = remote.client.post(&route.and(if paused { "pause" } else { "resume" }), &Empty {}).await?;
+    remote.changed(&answer, if paused { "paused" } else { "resumed" })
 }
 
 pub(super) async fn subscribe(remote: &Remote, args: Subscribe) -> Result<(), Error> {

@@ -1,6 +1,6 @@
 //! `reveille queue seek`, `clear` and `delete`.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::show::{Queue, route};
 use crate::{
@@ -14,6 +14,15 @@ use crate::{
 pub(super) async fn seek(remote: &Remote, args: Seek) -> Result<(), Error> {
     let group = args.group.as_deref().unwrap_or(reveille_queue::QUEUE_MODE);
     group::seek(remote, group, &args.queue, &args.target).await
+}
+
+/// Pauses or resumes a queue.
+pub(super) async fn pause(remote: &Remote, queue: &str, paused: bool) -> Result<(), Error> {
+    #[derive(Serialize)]
+    struct Empty {}
+    let route = Route::new("/v1/queues").name(queue).and(if paused { "pause" } else { "resume" });
+    let answer = remote.client.post(&route, &Empty {}).await?;
+    remote.changed(&answer, if paused { "paused" } else { "resumed" })
 }
 
 pub(super) async fn clear(remote: &Remote, args: Clear) -> Result<(), Error> {

@@ -7,37 +7,37 @@ use crate::{
     commands::remote::Remote,
     config::remote::queue::List,
     error::Error,
-    terminal::{Cell, Column, Table, ago},
+    terminal::{Cell, Column, Style, Table, ago},
 };
 
 #[derive(Deserialize)]
 struct Listed {
     queues: Vec<Queue>,
-    total: u64,
+    next: Option<String>,
 }
 
+/// A queue with its backlog. Of a queue with very many partitions no messages are counted.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
 struct Queue {
     name: String,
-    created_at: String,
+    paused_at: Option<String>,
     partitions: u64,
-    messages: Counts,
-}
-
-#[derive(Deserialize)]
-pub(super) struct Counts {
-    pub(super) total: u64,
-    pub(super) pending: u64,
-    pub(super) processing: u64,
+    groups: u64,
+    paused_groups: u64,
+    depth: Option<u64>,
+    leased: Option<u64>,
+    oldest_at: Option<String>,
+    dead_letters: u64,
+    pushed_per_second: f64,
+    acked_per_second: f64,
 }
 
 pub(super) async fn run(remote: &Remote, args: List) -> Result<(), Error> {
-    let route = Route::new("/api/v1/resources/queues").maybe("search", args.search);
-    let answer = remote.client.get(&route.query("limit", args.limit).query("offset", args.offset)).await?;
+    let route = Route::new("/v1/queues").maybe("search", args.search).maybe("namespace", args.namespace);
+    let answer = remote.client.get(&route.query("limit", args.limit).maybe("after", args.after)).await?;
     remote.show(&answer, |listed: Listed| {
         remote.screen.table(&listed.table(), "no queues")?;
-        remote.more(args.offset, listed.queues.len(), listed.total);
+        remote.next(listed.next.as_deref());
         Ok(())
     })
 }
@@ -51,23 +51,45 @@ impl Listed {
     fn table(&self) -> Table {
         let mut table = Table::new([
             Column::id("queue"),
-            Column::number("partitions"),
-            Column::number("messages"),
-            Column::number("pending"),
+            Column::number("depth"),
             Column::number("leased"),
-            Column::text("created"),
+            Column::text("oldest"),
+            Column::number("in/s"),
+            Column::number("out/s"),
+            Column::number("dead"),
+            Column::number("groups"),
+            Column::number("partitions"),
+            Column::text("state"),
         ]);
         for queue in &self.queues {
-            let Counts { total, pending, processing } = queue.messages;
+            let dead = if queue.dead_letters > 0 { Style::Bad } else { Style::Dim };
             table.row([
                 queue.name.as_str().into(),
+                queue.depth.map_or_else(|| Cell::maybe(None::<u8>), Cell::count),
+                queue.leased.map_or_else(|| Cell::maybe(None::<u8>), Cell::count),
+                Cell::maybe(queue.oldest_at.as_deref().map(ago)),
+                rate(queue.pushed_per_second),
+                rate(queue.acked_per_second),
+                Cell::styled(queue.dead_letters, dead),
+                Cell::count(queue.groups),
                 Cell::count(queue.partitions),
-                Cell::count(total),
-                Cell::count(pending),
-                Cell::count(processing),
-                ago(&queue.created_at).into(),
+                queue.state(),
             ]);
         }
         table
     }
+}
+
+impl Queue {
+    fn state(&self) -> Cell {
+        match (&self.paused_at, self.paused_groups) {
+            (Some(since), _) => Cell::styled(format!("paused {}", ago(since)), Style::Busy),
+            (None, 0) => Cell::default(),
+            (None, paused) => Cell::styled(format!("{paused} of {} groups paused", self.groups), Style::Busy),
+        }
+    }
+}
+
+fn rate(rate: f64) -> Cell {
+    Cell::styled(format!("{rate:.1}"), if rate > 0.0 { Style::Plain } else { Style::Dim })
 }

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::list::Counts;
 use crate::{
     client::Route,
     commands::{group::Group, remote::Remote},
@@ -28,6 +27,14 @@ pub(super) struct Queue {
     pub(super) partition_count: u64,
     pub(super) consumer_groups: Vec<Group>,
     partitions: Vec<Partition>,
+}
+
+/// How many messages a queue has.
+#[derive(Deserialize)]
+pub(super) struct Counts {
+    pub(super) total: u64,
+    pending: u64,
+    processing: u64,
 }
 
 #[derive(Deserialize)]

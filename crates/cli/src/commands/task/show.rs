@@ -144,8 +144,8 @@ fn note(step: &Step, steps: &[Step]) -> Cell {
         }
         "error" => Cell::styled(error, Style::Bad),
         "enqueued" => {
-            let since = step.ready_at.as_deref().map(ago).unwrap_or_default();
-            Cell::styled(format!("ready since {since}, waits for a worker"), Style::Dim)
+            let ready = step.ready_at.as_deref().map(ago).unwrap_or_default();
+            Cell::styled(format!("ready {ready}, waits for a worker"), Style::Dim)
         }
         "pending" => {
             let is_open = |name: &&String| {

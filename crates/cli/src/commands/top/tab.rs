@@ -41,7 +41,7 @@ impl Tab {
 
     fn routes(self) -> Vec<Route> {
         match self {
-            Tab::Queues => vec![Route::new("/api/v1/resources/queues").query("limit", 200)],
+            Tab::Queues => vec![Route::new("/v1/queues").query("limit", 200)],
             Tab::Groups => vec![Route::new("/api/v1/consumer-groups")],
             Tab::Tasks => vec![Route::new("/v1/tasks").query("limit", 100)],
             // Both are answered from memory.

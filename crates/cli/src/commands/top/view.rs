@@ -12,7 +12,10 @@ use super::{
     keys::Key,
     tab::{Content, Tab},
 };
-use crate::terminal::{Style, printable};
+use crate::{
+    commands::changes::Change,
+    terminal::{Style, printable},
+};
 
 /// The state of the view.
 pub(super) struct State {
@@ -69,15 +72,16 @@ impl State {
         }
     }
 
-    /// Products have changed; none named: all.
-    pub(super) fn changed(&mut self, products: &[String]) {
-        for (tab, stale) in Tab::ALL.iter().zip(&mut self.stale) {
-            *stale |= products.is_empty() || products.iter().any(|product| tab.shows(product));
+    pub(super) fn change(&mut self, change: Change) {
+        match change {
+            Change::Connected => self.disconnected = None,
+            Change::Lost(why) => self.disconnected = Some(why),
+            Change::Of(products) => {
+                for (tab, stale) in Tab::ALL.iter().zip(&mut self.stale) {
+                    *stale |= products.is_empty() || products.iter().any(|product| tab.shows(product));
+                }
+            }
         }
-    }
-
-    pub(super) fn connected(&mut self, connected: Result<(), String>) {
-        self.disconnected = connected.err();
     }
 
     pub(super) fn loaded(&mut self, tab: Tab, content: Result<Content, String>) {

@@ -25,6 +25,14 @@ Examples:
                                             deliver the messages of the last two hours again
   reveille group seek billing orders --end  skip everything that waits";
 
+const PAUSE_EXAMPLES: &str = "\
+Examples:
+  reveille group pause billing orders       its pops find nothing, and wait, until it is resumed";
+
+const RESUME_EXAMPLES: &str = "\
+Examples:
+  reveille group resume billing orders";
+
 const SUBSCRIBE_EXAMPLES: &str = "\
 Examples:
   reveille group subscribe billing 2026-11-01
@@ -52,6 +60,12 @@ pub enum Command {
     /// Move a consumer group to a time or to the end
     #[command(after_help = SEEK_EXAMPLES)]
     Seek(Seek),
+    /// Pause a consumer group of a queue
+    #[command(after_help = PAUSE_EXAMPLES)]
+    Pause(InQueue),
+    /// Resume a consumer group of a queue
+    #[command(after_help = RESUME_EXAMPLES)]
+    Resume(InQueue),
     /// Change where a consumer group begins
     #[command(after_help = SUBSCRIBE_EXAMPLES)]
     Subscribe(Subscribe),
@@ -93,6 +107,15 @@ pub struct Seek {
     /// Where to.
     #[command(flatten)]
     pub target: SeekTarget,
+}
+
+/// `reveille group pause` and `resume`.
+#[derive(Debug, Args)]
+pub struct InQueue {
+    /// The consumer group
+    pub group: String,
+    /// The queue
+    pub queue: String,
 }
 
 /// `reveille group subscribe`.

@@ -12,7 +12,7 @@ const BATCH_MAX: i64 = 10_000;
 
 const LIST_EXAMPLES: &str = "\
 Examples:
-  reveille queue list                       every queue with the number of its messages
+  reveille queue list                       every queue with its depth, its oldest message and its rates
   reveille queue list --search shop.        those with `shop.` in their name
   reveille queue list --json | jq -r '.queues[].name'";
 
@@ -50,7 +50,24 @@ const PEEK_EXAMPLES: &str = "\
 Examples:
   reveille queue peek orders                the 10 newest messages, without leasing them
   reveille queue peek orders --status pending --partition customer-7
-  reveille queue peek orders --limit 1 --json | jq .data";
+  reveille queue peek orders --group billing
+                                            what this group gets next, oldest first
+  reveille queue peek orders --limit 1 --json | jq '.messages[].payload'";
+
+const TAIL_EXAMPLES: &str = "\
+Examples:
+  reveille queue tail orders                the last 10 messages, and every message as it is pushed
+  reveille queue tail orders --lines 0 --json | jq .payload
+
+Nothing is leased, and no consumer is disturbed. Ctrl-C ends it.";
+
+const PAUSE_EXAMPLES: &str = "\
+Examples:
+  reveille queue pause orders               pops find nothing, and wait, until it is resumed; pushes go on";
+
+const RESUME_EXAMPLES: &str = "\
+Examples:
+  reveille queue resume orders";
 
 const SEEK_EXAMPLES: &str = "\
 Examples:
@@ -80,7 +97,7 @@ Examples:
 /// The commands of `reveille queue`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// List queues with the number of their messages
+    /// List queues with their depth, oldest message and rates
     #[command(after_help = LIST_EXAMPLES)]
     List(List),
     /// Show a queue: its options, consumer groups and partitions
@@ -95,6 +112,15 @@ pub enum Command {
     /// Print messages without leasing them
     #[command(after_help = PEEK_EXAMPLES)]
     Peek(Peek),
+    /// Print messages as they are pushed, without leasing them
+    #[command(after_help = TAIL_EXAMPLES)]
+    Tail(Tail),
+    /// Pause a queue: pops find nothing until it is resumed
+    #[command(after_help = PAUSE_EXAMPLES)]
+    Pause(Name),
+    /// Resume a queue
+    #[command(after_help = RESUME_EXAMPLES)]
+    Resume(Name),
     /// Move a consumer group to a time or to the end
     #[command(after_help = SEEK_EXAMPLES)]
     Seek(Seek),
@@ -115,12 +141,15 @@ pub struct List {
     /// Part of the name
     #[arg(long, value_name = "TEXT")]
     pub search: Option<String>,
+    /// Only those of this namespace
+    #[arg(long, value_name = "NAME")]
+    pub namespace: Option<String>,
     /// The most queues to list
-    #[arg(long, value_name = "N", default_value = "1000")]
+    #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub limit: u32,
-    /// How many to skip
-    #[arg(long, value_name = "N", default_value = "0")]
-    pub offset: u32,
+    /// Continue a list after this queue
+    #[arg(long, value_name = "NAME")]
+    pub after: Option<String>,
 }
 
 /// `reveille queue show`.
@@ -226,9 +255,35 @@ pub struct Peek {
     /// The most messages
     #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub limit: u32,
+    /// What this consumer group gets next, oldest first
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["status", "from", "to", "after", "no_payload"])]
+    pub group: Option<String>,
+    /// Continue a list
+    #[arg(long, value_name = "NEXT")]
+    pub after: Option<String>,
     /// Do not print payloads
     #[arg(long)]
     pub no_payload: bool,
+}
+
+/// `reveille queue tail`.
+#[derive(Debug, Args)]
+pub struct Tail {
+    /// The queue
+    pub queue: String,
+    /// Only this partition
+    #[arg(long, value_name = "NAME")]
+    pub partition: Option<String>,
+    /// How many messages to begin with
+    #[arg(long, short = 'n', value_name = "N", default_value = "10", value_parser = clap::value_parser!(u32).range(0..=1_000))]
+    pub lines: u32,
+}
+
+/// `reveille queue pause` and `resume`.
+#[derive(Debug, Args)]
+pub struct Name {
+    /// The queue
+    pub queue: String,
 }
 
 /// `reveille queue seek`.

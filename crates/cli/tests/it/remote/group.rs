@@ -73,19 +73,46 @@ async fn dead_letters_are_listed_replayed_and_purged() {
     assert!(rows[0].starts_with("NUMBER  QUEUE   PARTITION  TRANSACTION") && rows.len() == 3, "{table}");
     assert!(rows[1].contains("bad \\u{1b}[31m\\nnews") && rows[1].ends_with("\"t2\""), "{table}");
     let part = shell.run(&["dlq", "list", "--limit", "1"]).await.well();
-    assert!(part.err.contains("1 of 2; --offset 1 shows the next"), "{part:?}");
-    let letters = shell.json(&["dlq", "list"]).await;
-    let number = letters["messages"][0]["deadLetterId"].to_string();
+    assert!(part.err.contains("--after "), "{part:?}");
+    let letters = shell.json(&["dlq", "list", "--error", "NEWS"]).await;
+    let number = letters["dead_letters"][0]["id"].to_string();
+    let shown = shell.run(&["dlq", "show", &number]).await.well().out;
+    assert!(shown.contains("error        bad \\u{1b}[31m\\nnews\n") && shown.ends_with("\n\"t2\"\n"), "{shown}");
+    assert_eq!(shell.json(&["dlq", "show", &number]).await["payload"], "t2");
+    shell.run(&["dlq", "show", "999"]).await.fails(3, "999");
 
     for command in ["replay", "purge"] {
         shell.run(&["dlq", command]).await.fails(2, "--all");
-        shell.run(&["dlq", command, "--queue", "orders"]).await.fails(2, "2 dead letters will be ");
+        let refused = shell.run(&["dlq", command, "--queue", "orders"]).await.fails(2, "2 dead letters will be ");
+        assert!(refused.err.contains("of \"orders\": bad \\u{1b}[31m\\nnews"), "{refused:?}");
         let none = shell.run(&["dlq", command, "--queue", "other", "--yes"]).await.well();
         assert_eq!((none.out.as_str(), none.err.trim()), ("", "no dead letters match"));
+        shell.run(&["dlq", command, &number, "--queue", "orders"]).await.fails(2, "--queue");
     }
-    let replayed = shell.run(&["dlq", "replay", "--number", &number, "--yes"]).await.well().out;
-    assert_eq!(replayed, "1 dead letter replayed\n");
-    assert!(shell.run(&["queue", "pop", "orders", "--ack"]).await.well().out.contains("\"t2\""));
-    assert_eq!(shell.json(&["dlq", "purge", "--all", "--yes"]).await["purged"], 1);
+    let replay = ["dlq", "replay", &number, "--payload", "{\"n\": 12345678901234567890.10}"];
+    assert_eq!(shell.run(&replay).await.well().out, "replayed\n");
+    assert!(shell.run(&["queue", "pop", "orders", "--ack"]).await.well().out.contains("12345678901234567890.10"));
+    shell.run(&replay).await.fails(3, &number);
+    let all = shell.run(&["dlq", "replay", "--all", "--yes"]).await.well().out;
+    assert_eq!(all, "1 dead letter replayed\n");
+    assert!(shell.run(&["queue", "pop", "orders", "--ack"]).await.well().out.contains("\"t1\""));
+    assert_eq!(shell.run(&["dlq", "list"]).await.well().out, "");
+}
+
+/// Dead letters must be deleted one by one, or all of a filter, in steps.
+/// More dead letters than a step handles.
+#[tokio::test]
+async fn dead_letters_are_purged_in_steps() {
+    let server = Server::start().await;
+    let shell = Shell { address: server.address };
+    let ids: Vec<String> = (0..250).map(|number| format!("t{number}")).collect();
+    server.push("orders", "p", &ids.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    let popped = server.pop("queue/orders?batch=250").await;
+    server.ack(&popped, "dlq").await;
+    let newest = shell.json(&["dlq", "list", "--limit", "1"]).await["dead_letters"][0]["id"].to_string();
+    shell.run(&["dlq", "purge", &newest]).await.fails(2, "will be deleted");
+    assert_eq!(shell.run(&["dlq", "purge", &newest, "--yes"]).await.well().out, "deleted\n");
+    let steps = shell.run(&["dlq", "purge", "--queue", "orders", "--yes", "--json"]).await.well().out;
+    assert!(steps.lines().count() >= 2, "{steps}");
     assert_eq!(shell.run(&["dlq", "list"]).await.well().out, "");
 }

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::fixture::{Shell, lines};
+use crate::process::{Reveille, command};
 use crate::queue::fixture::{Server, data};
 
 /// A name with every kind of special character, and as it is shown.
@@ -127,17 +128,22 @@ async fn a_rejected_message_is_a_failure() {
 async fn peeking_leases_nothing() {
     let server = Server::start().await;
     let shell = Shell { address: server.address };
-    shell.run(&["queue", "peek", ODD]).await.well();
+    shell.run(&["queue", "peek", ODD]).await.fails(3, "no queue");
     for (id, payload) in [("t1", "1"), ("t2", "{\"a\" : \"x\u{9b}31m\"}")] {
         shell.run(&["queue", "push", ODD, payload, "--id", id, "--partition", ODD]).await.well();
     }
     let table = shell.run(&["queue", "peek", ODD]).await.well().out;
     assert!(table.contains(ODD_SHOWN) && table.contains("{\"a\":\"x\\u{9b}31m\"}"), "{table}");
     assert!(lines(&table)[1].contains("t2 ") && table.contains("pending"), "{table}");
-    let each = shell.run(&["queue", "peek", ODD, "--limit", "1", "--json"]).await.well().json();
-    assert_eq!((&each["transactionId"], &each["data"]["a"]), (&json!("t2"), &json!("x\u{9b}31m")));
-    let bare = shell.run(&["queue", "peek", ODD, "--no-payload", "--json"]).await.well().out;
-    assert!(bare.lines().count() == 2 && !bare.contains("\"data\""), "{bare}");
+    let page = shell.json(&["queue", "peek", ODD, "--limit", "1"]).await;
+    let first = &page["messages"][0];
+    assert_eq!((&first["transaction_id"], &first["payload"]["a"]), (&json!("t2"), &json!("x\u{9b}31m")));
+    let next = page["next"].as_str().expect("there is more");
+    assert_eq!(shell.json(&["queue", "peek", ODD, "--after", next]).await["messages"][0]["transaction_id"], "t1");
+    let group = shell.json(&["queue", "peek", ODD, "--group", "g"]).await;
+    assert_eq!(group["messages"][0]["transaction_id"], "t1", "oldest first");
+    let bare = shell.json(&["queue", "peek", ODD, "--no-payload"]).await;
+    assert_eq!(bare["messages"][0].get("payload"), None);
     assert_eq!(shell.run(&["queue", "pop", ODD, "--batch", "9"]).await.well().out.lines().count(), 3);
     assert_eq!(shell.run(&["queue", "peek", ODD, "--status", "pending"]).await.well().out, "");
 }
@@ -203,4 +209,52 @@ async fn removing_needs_a_confirmation() {
     assert_eq!(shell.json(&["queue", "delete", ODD, "-y"]).await["existed"], true);
     shell.run(&["queue", "delete", ODD, "--yes"]).await.fails(3, "no queue");
     shell.run(&clear).await.fails(3, "no queue");
+}
+
+/// A paused queue must deliver nothing until it is resumed; the same for one consumer group.
+/// Pops while the queue and a group of it are paused.
+#[tokio::test]
+async fn queues_and_groups_are_paused() {
+    let server = Server::start().await;
+    let shell = Shell { address: server.address };
+    server.push(ODD, "p", &["t1", "t2", "t3", "t4"]).await;
+    assert_eq!(shell.run(&["queue", "pause", ODD]).await.well().out, "paused\n");
+    assert!(shell.run(&["queue", "list"]).await.well().out.contains("paused "));
+    shell.run(&["queue", "pop", ODD]).await.fails(1, "no messages");
+    assert_eq!(shell.json(&["queue", "resume", ODD]).await["paused"], false);
+    shell.run(&["queue", "pop", ODD, "--group", "g", "--ack"]).await.well();
+    assert_eq!(shell.run(&["group", "pause", "g", ODD]).await.well().out, "paused\n");
+    shell.run(&["queue", "pop", ODD, "--group", "g"]).await.fails(1, "no messages");
+    assert_eq!(shell.run(&["group", "resume", "g", ODD]).await.well().out, "resumed\n");
+    shell.run(&["queue", "pop", ODD, "--group", "g"]).await.well();
+    for command in ["pause", "resume"] {
+        shell.run(&["queue", command, "none"]).await.fails(3, "none");
+        shell.run(&["group", command, "none", ODD]).await.fails(3, "none");
+    }
+}
+
+/// A tail must print every message once, in order, as it is pushed, and lease nothing.
+/// Pushes while it runs; a consumer gets all messages afterwards.
+#[tokio::test]
+async fn a_tail_prints_what_is_pushed() {
+    let server = Server::start().await;
+    let shell = Shell { address: server.address };
+    shell.run(&["queue", "tail", "orders"]).await.fails(3, "no queue");
+    server.push("orders", "p\u{1b}", &["old-1", "old-2"]).await;
+    let mut tail = command(&["queue", "tail", "orders", "-n", "1"]);
+    tail.env("REVEILLE_URL", format!("http://{}", server.address));
+    let tail = Reveille::start(tail);
+    tail.line("old-2").await;
+    server.push("orders", "p\u{1b}", &["new-1", "new-2"]).await;
+    tail.line("new-2").await;
+    server.push("orders", "q", &["other"]).await;
+    let line = tail.line("other").await;
+    assert!(line.ends_with("  q  other  \"other\""), "{line}");
+    tail.signal("INT").await;
+    let ended = tail.ended().await;
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.output);
+    let printed: Vec<&str> = ended.output.lines().map(|line| line.rsplit('"').nth(1).unwrap_or_default()).collect();
+    assert_eq!(printed, ["old-2", "new-1", "new-2", "other"], "{}", ended.output);
+    assert!(ended.output.contains("  p\\u{1b}  new-1  "), "{}", ended.output);
+    assert_eq!(data(&server.pop("queue/orders/partition/q").await), ["other"]);
 }

@@ -107,7 +107,7 @@ async fn a_token_is_sent_and_never_printed() {
         let server = format!("http://{}/team/a/", other.address);
         let done = run(&server, args, &[("REVEILLE_TOKEN", " rvl_hunter2\n")], "").await;
         let request = other.requests.await.expect("a request");
-        assert!(request.starts_with("GET /team/a/api/v1/resources/queues?"), "{request}");
+        assert!(request.starts_with("GET /team/a/v1/queues?"), "{request}");
         assert!(request.contains(&format!("authorization: Bearer {sent}\r\n")), "{request}");
         assert!(request.contains(&format!("host: {}\r\n", other.address)), "{request}");
         assert!(!done.err.contains("rvl_") && !done.err.contains("no token was sent"), "{done:?}");
@@ -145,12 +145,14 @@ async fn a_list_is_a_table_or_the_exact_answer() {
     server.push("plain", "p", &["t1"]).await;
     let table = shell.run(&["queue", "list"]).await.well().out;
     let lines: Vec<&str> = table.lines().collect();
-    assert!(lines[0].starts_with("QUEUE") && lines[0].contains("PARTITIONS  MESSAGES  PENDING"), "{table}");
+    assert!(lines[0].starts_with("QUEUE") && lines[0].contains("DEPTH  LEASED  OLDEST"), "{table}");
     assert!(lines[1].starts_with("a/b \"q\" 🎉\\u{1b}[31m ") && lines.len() == 3, "{table}");
 
-    let exact = server.get("resources/queues?limit=1000&offset=0").await.body;
-    assert_eq!(shell.run(&["queue", "list", "--json"]).await.well().out.trim_end(), exact);
+    let without_rates = |text: &str| text.split("per_second").next().unwrap_or_default().to_owned();
+    let exact = crate::http::get(server.address, "/v1/queues?limit=100").await.body;
+    let printed = shell.run(&["queue", "list", "--json"]).await.well().out;
+    assert_eq!(without_rates(&printed), without_rates(&exact));
     let part = shell.run(&["queue", "list", "--limit", "1"]).await.well();
-    assert!(part.err.contains("1 of 2; --offset 1 shows the next"), "{part:?}");
+    assert!(part.err.contains("--after "), "{part:?}");
     assert_eq!(shell.json(&["queue", "list", "--search", "PLAIN"]).await["queues"][0]["name"], "plain");
 }

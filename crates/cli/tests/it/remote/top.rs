@@ -29,7 +29,7 @@ async fn top_shows_changes_as_they_happen() {
     assert!(screen.contains("QUEUE") && screen.contains("1 Queues"), "{screen}");
     server.push("orders\u{1b}[31m", "p", &["t3"]).await;
     let counted = |screen: &str| {
-        screen.lines().any(|line| line.starts_with("orders") && line.split_whitespace().nth(2) == Some("3"))
+        screen.lines().any(|line| line.starts_with("orders") && line.split_whitespace().nth(1) == Some("3"))
     };
     terminal.until(counted).await;
 
