@@ -1,4 +1,4 @@
-//! Messages that are looked at without leasing them: `reveille queue peek` and `tail`.
+//! Messages that are read without leasing them: `reveille queue peek` and `tail`.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
