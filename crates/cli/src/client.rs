@@ -15,6 +15,7 @@ mod answer;
 mod connection;
 mod error;
 mod events;
+mod fetch;
 mod route;
 
 use std::{sync::Arc, time::Duration};
@@ -34,6 +35,7 @@ pub use answer::Answer;
 use connection::{Connector, Sender};
 pub use error::Error;
 pub use events::{Event, Events};
+pub use fetch::Documents;
 pub use hyper::Method;
 pub use route::Route;
 

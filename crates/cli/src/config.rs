@@ -11,6 +11,7 @@ mod durable;
 mod duration;
 mod file;
 mod flow;
+mod identity;
 mod keys;
 mod migrate;
 mod private;

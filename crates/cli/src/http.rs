@@ -5,16 +5,20 @@
 //! product is called before the database is migrated.
 
 mod admission;
+mod attempts;
 mod authenticate;
 mod certificate;
 mod connection;
+mod cookie;
 mod document;
 mod exposition;
 mod front;
 mod guard;
 mod handshake;
 mod health;
+mod in_progress;
 mod listen;
+mod login;
 mod metrics;
 mod reply;
 mod tls;
@@ -40,8 +44,10 @@ pub use front::CONSOLE;
 use guard::Guard;
 pub use handshake::Peer;
 pub use health::{Check, Health, Verdict};
+pub use in_progress::{InProgress, REQUESTS_PER_CLIENT};
 pub use listen::{Connections, Listener, MAX_CONNECTIONS, Routes};
 pub(crate) use metrics::otlp_spans;
+pub use login::required as login_required;
 pub use metrics::{METRICS, Metrics, ScrapeSource};
 use reveille_web::{RequestId, TraceContext, is_collected};
 pub use tls::{Tls, TlsFiles};
@@ -121,6 +127,7 @@ impl App {
         let all = own
             .clone()
             .merge(front::routes(&health))
+            .merge(login::routes(&self.authentication))
             .merge(products)
             .method_not_allowed_fallback(reply::method_not_allowed);
         let finish = |routes: Router| {

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use axum::Router;
+use axum::{Router, middleware::from_fn};
 use reveille_pg::{Schema, migrate::Step, retry::Backoff, within};
 use tokio::{
     sync::{oneshot, watch},
@@ -26,7 +26,7 @@ use crate::{
     database_check::{CapacityCheck, DatabaseCheck},
     demo::Demo,
     error::{Error, explain},
-    http::{App, Authentication, CONSOLE, Check, Health, Listener, Metrics, health_routes},
+    http::{App, Authentication, CONSOLE, Check, Health, Listener, Metrics, health_routes, login_required},
     logging::announce,
     products::{self, Products},
     shutdown::Shutdown,
@@ -209,7 +209,7 @@ impl Server {
             .authentication(authentication.clone())
             .mount(Router::new(), [reachable, writable])
             .mount(api, products.checks())
-            .mount(Router::new().nest(CONSOLE, console), []);
+            .mount(Router::new().nest(CONSOLE, console.layer(from_fn(login_required))), []);
         let (routes, health) = app.build();
         let probed = probed.map(|listener| {
             let routes = health_routes(&health, metrics, authentication);

@@ -51,6 +51,8 @@ pub struct Page {
     base: String,
     here: Url,
     read_only: bool,
+    /// The user of the session, who can log out.
+    user: Option<String>,
     /// The products whose changes load the live parts again; empty: all.
     products: Vec<&'static str>,
 }
@@ -67,6 +69,7 @@ impl Page {
             base: visit.base(),
             here: visit.here(),
             read_only: visit.is_read_only(),
+            user: visit.user(),
             products: Vec::new(),
         }
     }
@@ -134,6 +137,9 @@ impl Page {
                                 span { "Go to" } kbd { "Ctrl K" }
                             }
                             span.pulse role="status" data-pulse="" title="Live updates need JavaScript" { "static" }
+                            @if let Some(user) = &self.user {
+                                a.account href="login" title={ "Logged in as " (user) } { "Log out" }
+                            }
                             button.theme type="button" data-theme-switch="" aria-label="Switch between dark and light" {
                                 svg viewBox="0 0 20 20" width="18" height="18" aria-hidden="true" {
                                     circle cx="10" cy="10" r="7" fill="none" stroke="currentColor" stroke-width="1.6";

@@ -6,7 +6,7 @@ use axum::extract::{FromRequestParts, OriginalUri};
 use axum::http::Extensions;
 use axum::http::request::Parts;
 use maud::Markup;
-use reveille_web::Principal;
+use reveille_web::{Credentials, Principal};
 use serde::de::DeserializeOwned;
 use time::OffsetDateTime;
 
@@ -59,6 +59,12 @@ impl Visit {
     /// Whether actions are left out.
     pub fn is_read_only(&self) -> bool {
         self.read_only
+    }
+
+    /// The name of the user, if there is a session that can be ended.
+    pub(crate) fn user(&self) -> Option<String> {
+        let is_session = self.principal.credentials() == Credentials::Session;
+        is_session.then(|| self.principal.name().to_owned())
     }
 
     /// A page of a section.

@@ -28,6 +28,12 @@ impl Address {
         &self.prefix
     }
 
+    /// Whether what is sent there can be neither read nor changed on its way: it is encrypted, or stays on this machine.
+    pub fn is_confidential(&self) -> bool {
+        let is_local = |ip: std::net::IpAddr| ip.is_loopback();
+        self.tls || self.host.eq_ignore_ascii_case("localhost") || self.host.parse().is_ok_and(is_local)
+    }
+
     pub(super) fn host_header(&self) -> HeaderValue {
         HeaderValue::from_str(&self.authority).expect("the authority of a URI is printable")
     }

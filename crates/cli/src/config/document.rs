@@ -45,6 +45,9 @@ const MORE: &[(&str, &str)] = &[
     ("--schema", "Any name up to 63 bytes."),
     ("--server", "See [the command line](command-line.md#which-server)."),
     ("--statement-timeout", "Not sent through a pooler."),
+    ("--jwt-secret", "See [security](security.md#json-web-tokens)."),
+    ("--oidc-issuer", "See [security](security.md#logging-in-to-the-console)."),
+    ("--max-requests-per-client", "Beyond it 429."),
     ("--tls-cert", "See [security](security.md#tls)."),
     (
         "--tls-key",

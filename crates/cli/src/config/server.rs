@@ -5,11 +5,11 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use clap::{Args, builder::BoolishValueParser};
 use reveille_access::AdminToken;
 
-use super::{SecretUrl, address, duration, tls::TlsSettings};
+use super::{SecretUrl, address, duration, identity::Identity, tls::TlsSettings};
 use crate::{
     client::{Address, Client},
     error::Error,
-    http::{Authentication, Tls},
+    http::{Authentication, InProgress, Tls},
 };
 
 /// The default address: loopback only, because a server is open by default.
@@ -57,6 +57,11 @@ pub struct Server {
     #[arg(long, env = "REVEILLE_MAX_CONNECTIONS_PER_PEER", value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..))]
     max_connections_per_peer: Option<u32>,
+    /// Maximum number of requests of one client that are in progress, waiting ones included; a client is a token, or a
+    /// user
+    #[arg(long, env = "REVEILLE_MAX_REQUESTS_PER_CLIENT", default_value = "10000", value_name = "N",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    max_requests_per_client: u32,
     /// On shutdown, keep serving this long with /health/ready at 503, so that a load balancer removes this server first
     #[arg(long, env = "REVEILLE_SHUTDOWN_DELAY", default_value = "0", value_parser = duration::parse, value_name = "TIME")]
     pub shutdown_delay: Duration,
@@ -72,6 +77,9 @@ pub struct Server {
     #[arg(long, env = "REVEILLE_METRICS_TOP", default_value = "50", value_name = "N",
           value_parser = clap::value_parser!(u32).range(0..=MAX_METRICS_TOP))]
     pub metrics_top: u32,
+    /// JSON Web Tokens and the OpenID provider.
+    #[command(flatten)]
+    identity: Identity,
     /// TLS.
     #[command(flatten)]
     tls: TlsSettings,
@@ -106,7 +114,16 @@ impl Server {
             (None, None) => None,
         };
         let admin = text.map(|text| AdminToken::new(&text)).transpose().map_err(unusable)?;
-        Ok(Authentication { required: self.require_authentication, admin, tokens: None })
+        Ok(Authentication {
+            required: self.require_authentication,
+            admin,
+            tokens: None,
+            jwt: self.identity.jwt()?,
+            oidc: self.identity.oidc()?,
+            public_url: self.identity.public_url(),
+            certificate_role: self.identity.certificate_role()?,
+            in_progress: InProgress::new(self.max_requests_per_client as usize),
+        })
     }
 
     /// A client of the collector; `None` if there is none.

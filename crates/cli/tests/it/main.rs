@@ -1,6 +1,7 @@
 //! The program as people run it: real processes, real PostgreSQL, HTTP over real sockets.
 
 mod access;
+mod attacks;
 mod command_line;
 mod config;
 mod demo;
@@ -15,6 +16,7 @@ mod flow;
 mod front;
 mod http;
 mod idle;
+mod login;
 mod migrate;
 mod orchestrations;
 mod process;

@@ -111,10 +111,14 @@ fn pem(path: &Path) -> CertificateDer<'static> {
 
 /// A request over TLS; an error if the handshake or the request fails.
 async fn ask(address: SocketAddr, client: &TlsConnector, host: &str) -> Result<Answer, Error> {
+    request(address, client, host, "/health/live").await
+}
+
+async fn request(address: SocketAddr, client: &TlsConnector, host: &str, path: &str) -> Result<Answer, Error> {
     let asked = async {
         let tcp = TcpStream::connect(address).await?;
         let mut stream = client.connect("127.0.0.1".try_into().expect("an address"), tcp).await?;
-        let request = format!("GET /health/live HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
+        let request = format!("GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).await?;
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).await?;
@@ -249,4 +253,28 @@ async fn the_program_serves_with_tls() {
         assert_eq!(ended.status.code(), Some(2), "{}", ended.output);
         assert!(ended.output.contains(part), "{part}: {}", ended.output);
     }
+}
+
+/// A client certificate must be a credential with a configured role, named by its subject; a client without one must
+/// have no access.
+#[tokio::test]
+async fn a_client_certificate_is_a_credential() {
+    let Some(authority) = Authority::new("credential") else { return };
+    let files = authority.server();
+    authority.sign("ann", "/O=Example/CN=ann", "extendedKeyUsage=clientAuth", 2);
+    let text = |path: PathBuf| path.to_str().expect("UTF-8").to_owned();
+    let (certificate, key, ca) = (text(files.certificate), text(files.key), text(authority.path("ca.crt")));
+    let db = TestDb::new().await;
+    let options = ["--tls-cert", &certificate, "--tls-key", &key, "--tls-client-ca", &ca];
+    let more = ["--tls-client-auth", "optional", "--tls-client-role", "viewer", "--require-authentication"];
+    let reveille = Reveille::start(serve(&db, &[&options[..], &more].concat()));
+    let line = reveille.line("the console is at https://").await;
+    let address = line.split("https://").nth(1).and_then(|it| it.strip_suffix("/console")).expect("an address");
+    let address: SocketAddr = address.parse().expect("an address");
+
+    let known = request(address, &authority.client(Some("ann")), "localhost", "/v1/me").await.expect("an answer");
+    assert_eq!((known.status, &known.json()["name"]), (200, &"ann".into()), "{known:?}");
+    assert_eq!(known.json()["credentials"], "certificate");
+    let unknown = request(address, &authority.client(None), "localhost", "/v1/me").await.expect("an answer");
+    assert_eq!(unknown.status, 401, "{unknown:?}");
 }

@@ -1,0 +1,7 @@
+//! Logging in: sessions of the console, JSON Web Tokens, an OpenID provider.
+
+pub(crate) mod browser;
+mod issuer;
+mod jwt;
+mod provider;
+mod sessions;
