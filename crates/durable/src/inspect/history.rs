@@ -153,7 +153,7 @@ impl Instances {
                     more = true;
                     break;
                 }
-                page.events.push(shown(stored, turn, &mut begun));
+                page.events.push(shown(stored, instance, turn, &mut begun));
                 if let (Format::Raw, Some(last)) = (format, page.events.last_mut()) {
                     last.event = Some(event.to_owned());
                 }
@@ -181,9 +181,10 @@ impl Instances {
     }
 }
 
-fn shown(stored: Stored, turn: u64, begun: &mut HashMap<u64, Begun>) -> HistoryEvent {
+fn shown(stored: Stored, of: &str, turn: u64, begun: &mut HashMap<u64, Begun>) -> HistoryEvent {
     let string = |value: Option<Value>| value.and_then(|value| value.as_str().map(str::to_owned));
-    let (mut name, mut instance) = (string(stored.name).or_else(|| string(stored.key)), string(stored.instance));
+    let (mut name, child) = (string(stored.name).or_else(|| string(stored.key)), string(stored.instance));
+    let mut instance = child.map(|child| full_id(of, child));
     let at_ms = stored.timestamp_ms;
     let source = stored.source_event_id.and_then(|id| begun.get(&id));
     let mut duration_ms = None;
@@ -207,6 +208,11 @@ fn shown(stored: Stored, turn: u64, begun: &mut HashMap<u64, Begun>) -> HistoryE
         event: None,
         kind: stored.kind,
     }
+}
+
+/// The id of a child: duroxide stores one that it has made itself without the id of its parent.
+fn full_id(parent: &str, child: String) -> String {
+    if child.starts_with("sub::") { format!("{parent}::{child}") } else { child }
 }
 
 /// Whether an event is the end of its source.
@@ -264,7 +270,7 @@ mod tests {
 
     fn page(stored: &[&str]) -> Vec<HistoryEvent> {
         let mut begun = HashMap::new();
-        let read = |text: &&str| shown(serde_json::from_str(text).expect("an event"), 1, &mut begun);
+        let read = |text: &&str| shown(serde_json::from_str(text).expect("an event"), "order", 1, &mut begun);
         stored.iter().map(read).collect()
     }
 
@@ -282,6 +288,17 @@ mod tests {
         assert_eq!((events[3].name.as_deref(), events[3].duration_ms), (None, None));
         assert_eq!(events[1].fire_at.map(|at| at.to_string()).as_deref(), Some("1970-01-01T00:00:05.000000Z"));
         assert_eq!((events[4].name.as_deref(), events[4].at), (Some("k"), None));
+    }
+
+    /// A child that duroxide has named is named in full.
+    #[test]
+    fn ids_of_children_are_complete() {
+        let events = page(&[
+            r#"{"event_id":2,"type":"SubOrchestrationScheduled","name":"Ship","instance":"sub::2"}"#,
+            r#"{"event_id":3,"type":"SubOrchestrationScheduled","name":"Ship","instance":"own"}"#,
+        ]);
+        let ids: Vec<_> = events.iter().map(|event| event.instance.as_deref()).collect();
+        assert_eq!(ids, [Some("order::sub::2"), Some("own")]);
     }
 
     /// Subscriptions are open until an event of their name arrives or they are cancelled.
