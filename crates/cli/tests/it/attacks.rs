@@ -3,8 +3,7 @@
 use std::{io::Write as _, net::SocketAddr};
 
 use flate2::{Compression, write::GzEncoder};
-use reveille_pg::testing::TestDb;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -13,7 +12,6 @@ use tokio::{
 
 use crate::{
     http::{exchange, get, parse, send},
-    login::browser::{ADMIN, create_token, start, with_token},
     process::PATIENCE,
     queue::fixture::Server,
 };
@@ -80,37 +78,4 @@ async fn requests_do_not_exhaust_memory() {
     assert_eq!(get(address, "/health/live").await.status, 200);
     let peak = server.reveille.peak().unwrap_or(0);
     assert!(peak < RESIDENT_MAX, "{} MB", peak >> 20);
-}
-
-/// One client must not take all waiting requests: beyond its number it gets 429 with a time, and others are served.
-/// Waiting pops of one token, then one more; then one of another token. The end of one makes room.
-#[tokio::test]
-async fn the_requests_of_a_client_are_bounded() {
-    let db = TestDb::new().await;
-    let (_server, address) = start(&db, &["--max-requests-per-client", "3"]).await;
-    let (_, token) = create_token(address, "ann", "worker").await;
-    let mut waiting = Vec::new();
-    let request = format!(
-        "GET /api/v1/pop/queue/q?wait=true&timeout=600000 HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n\r\n"
-    );
-    for _ in 0..3 {
-        let mut stream = TcpStream::connect(address).await.expect("it listens");
-        stream.write_all(request.as_bytes()).await.expect("sent");
-        waiting.push(stream);
-    }
-    let pop = async || with_token(address, &token, "GET", "/api/v1/pop/queue/q", &Value::Null).await;
-    let refused = async {
-        loop {
-            let answer = pop().await;
-            if answer.status == 429 {
-                return answer;
-            }
-        }
-    };
-    let refused = timeout(PATIENCE, refused).await.expect("the waiting requests arrive");
-    assert!(refused.headers.contains("retry-after: 1") && refused.body.contains("at most 3"), "{refused:?}");
-    assert_eq!(with_token(address, ADMIN, "GET", "/v1/me", &Value::Null).await.status, 200, "another client");
-    waiting.pop();
-    let served = async { while pop().await.status == 429 {} };
-    timeout(PATIENCE, served).await.expect("the end of one makes room");
 }

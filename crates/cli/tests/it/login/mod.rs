@@ -1,6 +1,6 @@
 //! Logging in: sessions of the console, JSON Web Tokens, an OpenID provider.
 
-pub(crate) mod browser;
+mod browser;
 mod issuer;
 mod jwt;
 mod provider;
