@@ -13,10 +13,10 @@ SUITE ?=
 BENCH ?= wake
 
 .DEFAULT_GOAL := help
-.PHONY: help up test check bench
+.PHONY: help up test check bench screenshots
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s%s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s%s\n", $$1, $$2 }' Makefile
 
 up: ## run PostgreSQL and Reveille on this machine; Ctrl-C stops both (ARGS="--listen …")
 	@FEATURES='$(FEATURES)' exec scripts/up.sh $(ARGS)
@@ -37,3 +37,6 @@ check: ## format, lints, documentation, tidiness; changes nothing
 bench: ## measure, against the targets and the peers (BENCH="durable --quick")
 	@scripts/postgres.sh
 	@exec cargo run --release --quiet --package reveille-bench -- $(BENCH)
+
+screenshots: ## pictures of the console for docs/images, from the demo
+	@exec scripts/screenshots.sh

@@ -21,6 +21,7 @@ scripts/postgres.sh "${PG:-}"
 scripts/pgbouncer.sh
 scripts/promtool.sh
 scripts/tmux.sh
+scripts/chromium.sh
 scripts/rabbitmq.sh install || echo "RabbitMQ: its tests will be skipped"
 # The core needs no Python.
 if [ "$SUITE" != core ]; then scripts/python.sh; fi

@@ -73,6 +73,16 @@ pub(crate) async fn eventually(address: SocketAddr, path: &str, wanted: impl Fn(
     }
 }
 
+/// Waits until the address accepts connections.
+#[allow(dead_code, reason = "for the tests of the console")]
+pub(crate) async fn eventually_connected(address: SocketAddr) {
+    let deadline = Instant::now() + PATIENCE;
+    while TcpStream::connect(address).await.is_err() {
+        assert!(Instant::now() < deadline, "nothing listens on {address}");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+}
+
 /// Sends `text` and reads until the server closes.
 pub(crate) async fn exchange(address: SocketAddr, text: impl AsRef<[u8]>) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(address).await?;
