@@ -16,6 +16,7 @@ mod error;
 pub mod exit;
 pub mod http;
 mod logging;
+mod overview;
 mod products;
 mod serve;
 mod shutdown;

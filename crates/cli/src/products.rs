@@ -12,11 +12,12 @@ use reveille_flow::events::{HealthCheck, HealthStatus};
 use reveille_flow::{EventDrivenOrchestrator, Flow};
 use reveille_pg::{Component, Migrator, Schema};
 use reveille_queue::Queues;
-use reveille_wake::{Changes, ListenerState, Metric};
+use reveille_wake::{Changes, ListenerState, Metric, ServerWatch, Wake};
 use reveille_web::{Api, Needs};
 use tokio::time::timeout;
 
 use crate::http::{self, Check, Verdict};
+use crate::overview::{self, History};
 use crate::statistics::{self, Statistics};
 
 /// How long pending notifications to other processes may take at shutdown: usually one round trip. Without a database
@@ -72,15 +73,18 @@ pub(crate) struct Products {
     orchestrations: reveille_durable::Watch,
     instances: Instances,
     orchestrator: Arc<EventDrivenOrchestrator>,
+    overview: overview::Sources,
 }
 
 impl Products {
     /// Starts all products. Does not wait for the database.
     pub(crate) fn start(database: &reveille_pg::Database, schema: &Schema, settings: Settings) -> Self {
+        // The products share its dispatcher and its listener.
+        let wake = Wake::start(database, schema, settings.queue.wake.clone());
         let orchestrations = reveille_durable::Watch::start(database, schema, settings.queue.wake.clone());
         let tokens = Tokens::start(database, schema, settings.queue.wake.clone());
-        let wake = settings.queue.wake.clone();
-        let instances = Instances::start(database, schema, wake, orchestrations.clone());
+        let options = settings.queue.wake.clone();
+        let instances = Instances::start(database, schema, options, orchestrations.clone());
         let queues = Queues::start(database, schema, settings.queue);
         if let Some(key) = queues.encryption_keys().first() {
             tracing::info!(%key, keys = queues.encryption_keys().len(), "encrypting queues with this key");
@@ -88,7 +92,16 @@ impl Products {
         let _retention_task = queues.start_housekeeping(&settings.retention);
         let flow = Flow::start(database, schema, settings.flow);
         let orchestrator = Arc::new(flow.orchestrate());
-        Self { tokens, queues, _retention_task, flow, orchestrations, instances, orchestrator }
+        let overview = overview::Sources {
+            changes: changes(&wake),
+            server: ServerWatch::new(&wake),
+            history: History::start(&wake, &queues),
+            queues: queues.clone(),
+            flow: flow.clone(),
+            orchestrations: orchestrations.clone(),
+            wake,
+        };
+        Self { tokens, queues, _retention_task, flow, orchestrations, instances, orchestrator, overview }
     }
 
     /// Ends all waits with a response and rejects further ones, so that requests in progress can finish.
@@ -127,6 +140,7 @@ impl Products {
             .merge(reveille_flow::http::api(self.flow.clone()))
             .merge(reveille_durable::http::api(self.instances.clone()))
             .merge(reveille_access::http::api(self.tokens.clone()))
+            .merge(overview::api(self.overview.clone()))
             .merge(Api::document_only(http::document(), http::needs()))
     }
 
@@ -135,13 +149,9 @@ impl Products {
         self.tokens.clone()
     }
 
-    /// The change signal of the products. It reads counters in memory.
+    /// The change signal of the products.
     pub(crate) fn changes(&self) -> Changes {
-        let (queues, instances) = (self.queues.clone(), self.instances.clone());
-        Changes::of([
-            ("queue", Box::new(move || queues.activity()) as _),
-            ("durable", Box::new(move || instances.activity()) as _),
-        ])
+        self.overview.changes.clone()
     }
 
     /// The statistics of the products, with samples of their own for the `top` largest of each kind.
@@ -159,6 +169,12 @@ impl Products {
             Arc::new(FlowCheck(self.orchestrator.clone())),
         ]
     }
+}
+
+/// The change signal of the products. They share a pool and a listener, so one counter stands for all of them.
+fn changes(wake: &Wake) -> Changes {
+    let counter = |wake: Wake| Box::new(move || wake.activity()) as Box<dyn Fn() -> u64 + Send + Sync>;
+    Changes::of(["queue", "flow", "durable"].map(|product| (product, counter(wake.clone()))))
 }
 
 /// Whether notifications are received. Without them the process polls, so it is degraded and stays ready.

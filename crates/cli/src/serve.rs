@@ -95,6 +95,8 @@ pub(crate) struct Settings {
     max_body_bytes: usize,
     /// How many queues, groups and namespaces have metrics of their own.
     metrics_top: u32,
+    /// Whether the console may only read.
+    console_read_only: bool,
     /// Additional host names that requests may use.
     pub(crate) allowed_hosts: Vec<String>,
     /// How requests are authenticated, without the tokens of the database.
@@ -131,6 +133,7 @@ impl Settings {
             shutdown_delay,
             max_body_bytes,
             metrics_top,
+            console_read_only: server.console_read_only,
             allowed_hosts,
             authentication,
             health_listen,
@@ -176,6 +179,7 @@ impl Server {
         let Server { listener, metrics, database, schema, shutdown, settings } = self;
         let Settings { pool_size, shutdown_delay, max_body_bytes, metrics_top, allowed_hosts, authentication, .. } =
             settings;
+        let read_only = settings.console_read_only;
         let site = site(&listener);
         let (products, probed) = (settings.products, bind_health(settings.health_listen).await?);
         // No product runs until its tables exist.
@@ -202,14 +206,15 @@ impl Server {
         let writable = Arc::new(CapacityCheck { database: database.observer() });
         let authentication = Authentication { tokens: Some(products.tokens()), ..authentication };
         let (api, changes) = (products.routes(max_body_bytes), products.changes());
-        let console = reveille_console::routes(api.clone(), changes.clone(), reveille_console::Options::default());
+        let console = reveille_console::routes(api.clone(), changes.clone(), reveille_console::Options { read_only });
+        let api = if read_only { api.layer(from_fn(reveille_console::refuse_effects)) } else { api };
         let app = App::new(metrics.clone())
             .max_body(max_body_bytes)
             .allowed_hosts(&allowed_hosts)
             .authentication(authentication.clone())
             .mount(Router::new(), [reachable, writable])
             .mount(api, products.checks())
-            .mount(Router::new().nest(CONSOLE, console.layer(from_fn(login_required))), []);
+            .mount(console.layer(from_fn(login_required)), []);
         let (routes, health) = app.build();
         let probed = probed.map(|listener| {
             let routes = health_routes(&health, metrics, authentication);

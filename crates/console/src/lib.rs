@@ -60,6 +60,8 @@ mod overview;
 mod page;
 pub mod parts;
 mod queues;
+mod read_only;
+mod search;
 mod tasks;
 mod url;
 mod visit;
@@ -75,6 +77,7 @@ pub use failure::Failure;
 pub use json::Json;
 pub use login::Login;
 pub use page::{Page, Section};
+pub use read_only::refuse_effects;
 pub use url::Url;
 pub use visit::Visit;
 
@@ -93,19 +96,27 @@ pub struct Options {
     pub read_only: bool,
 }
 
-/// The routes of the console, to be mounted at `/console`. `api` has the routes of the API as clients reach them, with
+/// Where the console is.
+pub const MOUNT: &str = "/console";
+
+/// The routes of the console, below [`MOUNT`]. `api` has the routes of the API as clients reach them, with
 /// their access checks.
 pub fn routes(api: Router, changes: reveille_wake::Changes, options: Options) -> Router {
     let console = Console { api: Api::new(api), changes, options: Arc::new(options) };
-    Router::new()
+    let pages = Router::new()
         .merge(overview::routes())
         .merge(queues::routes())
         .merge(tasks::routes())
         .merge(durable::routes())
         .merge(wake::routes())
+        .route("/search", get(search::search))
         .route("/events", get(changes::events))
         .route("/assets/{file}", get(assets::file))
-        .fallback(failure::no_page)
+        .fallback(failure::no_page);
+    Router::new()
+        .nest(MOUNT, pages)
+        // A nested router has no address with a final slash.
+        .route("/console/", get(overview::overview))
         .with_state(console)
         .layer(map_response(page::protect))
 }

@@ -116,9 +116,9 @@ impl Page {
                     script src=(SCRIPT.address) {}
                 }
                 body data-products=(self.products.join(" ")) data-read-only[self.read_only] {
-                    // A bare fragment would be relative to the base.
-                    a.skip href={ (self.here) "#content" } { "Skip to the content" }
                     header.bar {
+                        // A bare fragment would be relative to the base.
+                        a.skip href={ (self.here) "#content" } { "Skip to the content" }
                         a.brand href=(Url::link([])) { img src=(ICON.address) alt="" width="22" height="22"; "Reveille" }
                         nav aria-label="Sections" {
                             @for (section, path, name, drawing, key) in NAVIGATION {
@@ -126,7 +126,7 @@ impl Page {
                                     aria-current=[(section == self.section).then_some("page")] {
                                     svg viewBox="0 0 20 20" width="18" height="18" aria-hidden="true" {
                                         path d=(drawing) fill="none" stroke="currentColor" stroke-width="1.6"
-                                            stroke-linecap="round" stroke-linejoin="round";
+                                            stroke-linecap="round" stroke-linejoin="round" {}
                                     }
                                     span { (name) }
                                 }
@@ -142,8 +142,8 @@ impl Page {
                             }
                             button.theme type="button" data-theme-switch="" aria-label="Switch between dark and light" {
                                 svg viewBox="0 0 20 20" width="18" height="18" aria-hidden="true" {
-                                    circle cx="10" cy="10" r="7" fill="none" stroke="currentColor" stroke-width="1.6";
-                                    path d="M10 3a7 7 0 0 1 0 14z" fill="currentColor";
+                                    circle cx="10" cy="10" r="7" fill="none" stroke="currentColor" stroke-width="1.6" {}
+                                    path d="M10 3a7 7 0 0 1 0 14z" fill="currentColor" {}
                                 }
                             }
                         }

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use time::OffsetDateTime;
 
 use crate::page::{Page, Section};
-use crate::{Api, Console, Failure, Url};
+use crate::{Api, Console, Failure, MOUNT, Url};
 
 /// A request for a page.
 #[derive(Debug)]
@@ -87,6 +87,7 @@ impl FromRequestParts<Console> for Visit {
 
     async fn from_request_parts(parts: &mut Parts, console: &Console) -> Result<Visit, Infallible> {
         let original = parts.extensions.get::<OriginalUri>().map_or(&parts.uri, |original| &original.0);
+        let below = original.path().strip_prefix(MOUNT).unwrap_or_default().to_owned();
         let query = parts.uri.query().unwrap_or_default();
         let principal = parts.extensions.get::<Principal>().cloned().unwrap_or_else(Principal::anonymous);
         let mut visitor = Extensions::new();
@@ -95,8 +96,8 @@ impl FromRequestParts<Console> for Visit {
             api: console.api.clone(),
             visitor,
             principal,
-            path: parts.uri.path().trim_start_matches('/').to_owned(),
-            at_root: parts.uri.path() == "/" && !original.path().ends_with('/'),
+            at_root: below.is_empty(),
+            path: below.trim_start_matches('/').to_owned(),
             parameters: form_urlencoded::parse(query.as_bytes()).into_owned().collect(),
             read_only: console.options.read_only,
             now: OffsetDateTime::now_utc(),

@@ -187,12 +187,6 @@ impl Queues {
         self.inner.wake.health()
     }
 
-    /// A number that grows with everything that this process sends to the database or hears from others: see
-    /// [`reveille_wake::Wake::activity`].
-    pub fn activity(&self) -> u64 {
-        self.inner.wake.activity()
-    }
-
     /// The ids of the keys of encrypted queues, the one that encrypts first.
     pub fn encryption_keys(&self) -> Vec<KeyId> {
         self.inner.encryption.ids()

@@ -36,6 +36,7 @@ mod in_progress;
 mod metrics;
 mod notify;
 mod options;
+mod server_state;
 mod snapshot;
 mod wait;
 mod write;
@@ -56,12 +57,14 @@ pub use notify::channel::{Channel, Payload, SUFFIX_MAX, Topic, WakeUp, channel_n
 pub use notify::dispatcher::ListenerState;
 pub use notify::rate::TRAILING;
 pub use options::{AggressiveOn, Listening, Options, Strategy};
+pub use server_state::{ServerState, ServerWatch};
 pub use snapshot::{Aged, READ_WITHIN, Snapshot};
 pub use wait::attached::AttachedPoll;
 pub use wait::claim::{Claim, Claimed, PollRequest, PollResult, Waiter};
 pub use wait::consumer::{Consumer, ConsumerHealth};
 pub use wait::scan_bound::{RECENT, Scan, ScanBounds};
 pub use wait::unanswered::{SentClaims, UnansweredClaims};
+pub use wait::waiting::{LATENCY_BOUNDS_US, Latency, WaitingGroup};
 pub use write::batch::{BatchResult, BatchedWrite, WriteBatch};
 pub use write::writer::{Writer, WriterOptions};
 
@@ -192,6 +195,17 @@ impl Wake {
     /// The state of the engine.
     pub fn health(&self) -> Health {
         Health { listener: self.dispatcher.listener_state(), consumers: self.dispatcher.consumers() }
+    }
+
+    /// Statements that this process has sent so far, other than for monitoring: connections taken from the pool.
+    pub fn statements(&self) -> u64 {
+        self.db.activity()
+    }
+
+    /// The groups of waiters of all consumers of this database and schema in this process, at most `limit` of each
+    /// consumer.
+    pub fn waiting(&self, limit: usize) -> Vec<WaitingGroup> {
+        self.dispatcher.waiting(limit)
     }
 
     /// The database objects of this crate: the recorded outcomes of write batches, and the functions that notify.

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::wait::reason::Reason;
+use crate::wait::waiting::{LATENCY_BOUNDS_US, Latency, latency_index};
 
 /// A metric: its name, its kind and what it means. `docs/metrics.md` lists exactly these.
 #[derive(Debug, Clone, Copy)]
@@ -97,6 +98,8 @@ pub(crate) struct ConsumerMetrics {
     waiters: ::metrics::Gauge,
     mode: ::metrics::Gauge,
     wake_to_claim: ::metrics::Histogram,
+    /// The same in memory.
+    latency: [AtomicU64; LATENCY_BOUNDS_US.len() + 1],
 }
 
 /// The metrics of one writer.
@@ -163,6 +166,7 @@ impl ConsumerMetrics {
             waiters: ::metrics::gauge!(WAITERS, "consumer" => labelled()),
             mode: ::metrics::gauge!(MODE, "consumer" => labelled()),
             wake_to_claim: ::metrics::histogram!(WAKE_TO_CLAIM, "consumer" => labelled()),
+            latency: std::array::from_fn(|_| AtomicU64::new(0)),
         }
     }
 
@@ -186,6 +190,11 @@ impl ConsumerMetrics {
 
     pub(crate) fn wake_to_claim(&self, took: Duration) {
         self.wake_to_claim.record(took.as_secs_f64());
+        self.latency[latency_index(took)].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn latency(&self) -> Latency {
+        std::array::from_fn(|index| self.latency[index].load(Ordering::Relaxed))
     }
 
     pub(crate) fn counts(&self) -> Counts {

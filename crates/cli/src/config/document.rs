@@ -26,6 +26,7 @@ const MORE: &[(&str, &str)] = &[
     ("--listen", "Port 0 takes a free one and prints it."),
     ("--lock-timeout", "Not sent through a pooler."),
     ("--max-body-mb", "After decompression, of 1 048 576 bytes each; at most 128."),
+    ("--console-read-only", "See [actions](console.md#actions)."),
     ("--metrics-top", "See [statistics](metrics.md#statistics)."),
     (
         "--otlp-endpoint",

@@ -80,6 +80,9 @@ pub struct Server {
     /// JSON Web Tokens and the OpenID provider.
     #[command(flatten)]
     identity: Identity,
+    /// Leave out actions from the console, and reject requests with an effect that a browser sends
+    #[arg(long, env = "REVEILLE_CONSOLE_READ_ONLY")]
+    pub console_read_only: bool,
     /// TLS.
     #[command(flatten)]
     tls: TlsSettings,

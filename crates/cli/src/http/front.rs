@@ -20,8 +20,7 @@ use utoipa::ToSchema;
 
 use super::{health::Health, reply};
 
-/// Where the console is mounted.
-pub const CONSOLE: &str = "/console";
+pub use reveille_console::MOUNT as CONSOLE;
 
 /// How long a browser or a program waits before it asks a starting server again, in seconds.
 const AGAIN_AFTER: &str = "1";
@@ -32,6 +31,7 @@ pub(super) const DOCUMENTS: &[(&str, &str)] = &[
     ("command-line.md", include_str!("../../../../docs/command-line.md")),
     ("concepts.md", include_str!("../../../../docs/concepts.md")),
     ("configuration.md", include_str!("../../../../docs/configuration.md")),
+    ("console.md", include_str!("../../../../docs/console.md")),
     ("durable.md", include_str!("../../../../docs/durable.md")),
     ("flow.md", include_str!("../../../../docs/flow.md")),
     ("from-duroxide-pg.md", include_str!("../../../../docs/from-duroxide-pg.md")),

@@ -27,6 +27,7 @@ const LIBRARIES: &[&str] = &[
     "crates/durable/src/",
     "crates/queue/src/",
     "crates/flow/src/",
+    "crates/console/src/",
 ];
 
 /// Where a test talks to whoever runs it.

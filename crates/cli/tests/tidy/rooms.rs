@@ -22,7 +22,16 @@ const ROOMS: &[Rooms] = &[
     Rooms {
         folder: "crates/wake/src",
         rooms: &["notify", "wait", "write"],
-        files: Some(&["changes.rs", "error.rs", "in_progress.rs", "lib.rs", "metrics.rs", "options.rs", "snapshot.rs"]),
+        files: Some(&[
+            "changes.rs",
+            "error.rs",
+            "in_progress.rs",
+            "lib.rs",
+            "metrics.rs",
+            "options.rs",
+            "server_state.rs",
+            "snapshot.rs",
+        ]),
     },
     Rooms { folder: "crates/wake/db", rooms: DB, files: SNAPSHOT },
     Rooms {

@@ -45,7 +45,7 @@ fn round_up(value: f64) -> f64 {
     if value <= 0.0 || !value.is_finite() {
         return 1.0;
     }
-    let power = 10f64.powf(value.log10().floor());
+    let power = 10f64.powi(value.log10().floor() as i32);
     [1.0, 2.0, 5.0, 10.0].into_iter().map(|step| step * power).find(|top| *top >= value).unwrap_or(10.0 * power)
 }
 
@@ -94,10 +94,10 @@ impl Render for Plot {
                 svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } preserveAspectRatio="none" role="img" aria-label=(self.title) {
                     @for part in 1..4 {
                         @let y = HEIGHT * f64::from(part) / 4.0;
-                        line.grid x1="0" x2=(WIDTH) y1=(y) y2=(y);
+                        line.grid x1="0" x2=(WIDTH) y1=(y) y2=(y) {}
                     }
                     @for (index, (_, values)) in self.lines.iter().enumerate() {
-                        path.(format!("line-{index}")) d=(path(values, top, WIDTH, HEIGHT - 2.0)) transform="translate(0 1)" fill="none";
+                        path.(format!("line-{index}")) d=(path(values, top, WIDTH, HEIGHT - 2.0)) transform="translate(0 1)" fill="none" {}
                     }
                 }
                 div.ends { span { (self.ends.0) } span.top { (short(top)) " " (self.unit) } span { (self.ends.1) } }
@@ -111,7 +111,7 @@ pub fn sparkline(label: &str, values: &[Option<f64>]) -> Markup {
     let top = largest([values]).max(f64::MIN_POSITIVE);
     html! {
         svg.spark viewBox="0 0 80 20" width="80" height="20" role="img" aria-label=(label) {
-            path.line-0 d=(path(values, top, 80.0, 18.0)) transform="translate(0 1)" fill="none";
+            path.line-0 d=(path(values, top, 80.0, 18.0)) transform="translate(0 1)" fill="none" {}
         }
     }
 }

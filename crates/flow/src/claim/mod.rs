@@ -273,6 +273,11 @@ impl Claim for Claims {
     type Args = Args;
     type Item = ClaimedStep;
 
+    fn describe(&self, key: &Key) -> String {
+        let steps = key.steps.as_ref().map_or("all steps".to_owned(), |steps| format!("steps {}", steps.join(", ")));
+        format!("{steps} of namespace {}", key.namespaces.join(", "))
+    }
+
     fn topics(&self, key: &Key) -> Vec<Topic> {
         key.topics(&self.channel)
     }

@@ -111,6 +111,20 @@ impl Claim for Pops {
     type Args = Args;
     type Item = LeasedBatch;
 
+    fn describe(&self, key: &Key) -> String {
+        let group =
+            if key.group.is_empty() { "no consumer group".to_owned() } else { format!("consumer group {}", key.group) };
+        match key.source.parts() {
+            [Some(queue), Some(partition), ..] => format!("partition {partition} of queue {queue}, {group}"),
+            [Some(queue), None, ..] => format!("queue {queue}, {group}"),
+            [_, _, namespace, task] => {
+                let part = |what: &str, name: Option<&str>| name.map(|name| format!("{what} {name}, "));
+                let of = part("namespace", namespace).into_iter().chain(part("task", task)).collect::<String>();
+                format!("queues of {of}{group}")
+            }
+        }
+    }
+
     fn topics(&self, key: &Key) -> Vec<Topic> {
         let topics = match key.source.parts() {
             [Some(queue), Some(partition), ..] => {

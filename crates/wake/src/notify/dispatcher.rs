@@ -26,6 +26,7 @@ use crate::wait::consumer::ConsumerHealth;
 use crate::wait::group::ListenerEpoch;
 use crate::wait::mode::Event;
 use crate::wait::reason::Reason;
+use crate::wait::waiting::WaitingGroup;
 
 pub(crate) type GroupId = u64;
 
@@ -49,6 +50,8 @@ pub(crate) trait WakeTarget: Send + Sync {
     fn listener_changed(&self, epoch: ListenerEpoch, event: Event);
     /// The state of the consumer.
     fn health(&self) -> ConsumerHealth;
+    /// Its groups with waiters, at most `limit`.
+    fn waiting(&self, limit: usize) -> Vec<WaitingGroup>;
 }
 
 /// The state of the listener.
@@ -217,6 +220,11 @@ impl Dispatcher {
     pub(crate) fn consumers(&self) -> Vec<ConsumerHealth> {
         let targets = self.state.lock().targets.clone();
         targets.iter().filter_map(Weak::upgrade).map(|target| target.health()).collect()
+    }
+
+    pub(crate) fn waiting(&self, limit: usize) -> Vec<WaitingGroup> {
+        let targets = self.state.lock().targets.clone();
+        targets.iter().filter_map(Weak::upgrade).flat_map(|target| target.waiting(limit)).collect()
     }
 
     // Channels, topics, wake targets

@@ -37,6 +37,11 @@ pub trait Claim: Send + Sync + 'static {
     /// consumer.
     fn topics(&self, key: &Self::Key) -> Vec<Topic>;
 
+    /// What waiters of this key wait for, in words of the product, for people.
+    fn describe(&self, key: &Self::Key) -> String {
+        format!("{key:?}")
+    }
+
     /// Claims items for the waiters of `poll`, which are in order of waiting time, at most as many as each wants.
     ///
     /// At most one poll per key runs at a time (under [`Strategy::Broadcast`](crate::Strategy::Broadcast) one per

@@ -27,6 +27,7 @@ use crate::wait::group::{Group, ListenerEpoch, NewWaiter, Rules, WaiterId};
 use crate::wait::mode::{Event, Mode};
 use crate::wait::schedule::{SweepState, Timer, run_timers};
 use crate::wait::timer::Timers;
+use crate::wait::waiting::Latency;
 
 /// How long after its deadline a claim waits for a poll that is being made for it.
 const OVERTIME: Duration = Duration::from_secs(1);
@@ -56,6 +57,10 @@ pub struct ConsumerHealth {
     pub groups: usize,
     /// Groups whose waiters sleep until a wake-up or a due time: no poll runs for them, and none is about to.
     pub asleep: usize,
+    /// What it has counted since it was made.
+    pub counts: Counts,
+    /// How long after a wake-up its items came.
+    pub latency: Latency,
 }
 
 impl<C: Claim> Consumer<C> {

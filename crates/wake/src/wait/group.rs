@@ -487,6 +487,11 @@ impl<W> Group<W> {
         self.failure.is_some()
     }
 
+    /// The number of waiters.
+    pub(crate) fn waiters(&self) -> usize {
+        self.waiters.len()
+    }
+
     /// Since when its first waiter has waited.
     pub(crate) fn waiting_since(&self) -> Option<Instant> {
         self.waiters.first_key_value().map(|(_, waiter)| waiter.since)

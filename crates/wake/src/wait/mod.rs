@@ -13,3 +13,4 @@ pub(crate) mod schedule;
 mod share;
 pub(crate) mod timer;
 pub(crate) mod unanswered;
+pub(crate) mod waiting;

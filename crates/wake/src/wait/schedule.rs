@@ -16,6 +16,7 @@ use crate::wait::consumer::{ConsumerHealth, Inner, State};
 use crate::wait::group::ListenerEpoch;
 use crate::wait::mode::{Change, Event};
 use crate::wait::reason::Reason;
+use crate::wait::waiting::WaitingGroup;
 
 /// The timers of a consumer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -268,7 +269,13 @@ impl<C: Claim> WakeTarget for Inner<C> {
             waiters: state.waiters,
             groups: state.groups.len(),
             asleep: state.groups.values().filter(|entry| entry.group.is_asleep()).count(),
+            counts: self.metrics.counts(),
+            latency: self.metrics.latency(),
         }
+    }
+
+    fn waiting(&self, limit: usize) -> Vec<WaitingGroup> {
+        self.waiting_groups(limit)
     }
 
     fn listener_changed(&self, epoch: ListenerEpoch, event: Event) {
