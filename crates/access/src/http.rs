@@ -7,11 +7,13 @@ use reveille_web::{
     Api, ApiError, Body, Failure, Grant, Id, Need, Needs, Path, Principal, Query, Role, Scope, Timestamp, strict,
 };
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
 
+use crate::audit::AuditFilter;
 use crate::store::{NewToken, Stored};
 use crate::tokens::Tokens;
 
@@ -25,11 +27,16 @@ const NEEDS: &[(&str, &str, Need)] = &[
     ("POST", "/v1/tokens", Need::Role(Role::Admin, Scope::Everything)),
     ("DELETE", "/v1/tokens/{id}", Need::Role(Role::Admin, Scope::Everything)),
     ("GET", "/v1/me", Need::Known),
+    ("GET", "/v1/audit", Need::Role(Role::Admin, Scope::Everything)),
 ];
 
 /// The routes, and their OpenAPI document.
 pub fn api(tokens: Tokens) -> Api {
-    let routes = OpenApiRouter::new().routes(routes!(list, create)).routes(routes!(revoke)).routes(routes!(me));
+    let routes = OpenApiRouter::new()
+        .routes(routes!(list, create))
+        .routes(routes!(revoke))
+        .routes(routes!(me))
+        .routes(routes!(audit));
     let mut routes = OpenApiRouter::new().nest("/v1", routes);
     let mut tag = utoipa::openapi::tag::Tag::new("access");
     tag.description = Some("Tokens, and what a client may do".to_owned());
@@ -189,4 +196,68 @@ async fn me(principal: Principal) -> Json<Me> {
         grants: principal.grants().to_vec(),
         payloads: principal.sees_payloads(),
     })
+}
+
+/// A change.
+#[derive(Serialize, ToSchema)]
+struct AuditEntry {
+    id: i64,
+    /// When the transaction of the change began.
+    #[schema(value_type = String, format = DateTime)]
+    at: Timestamp,
+    /// The name of the client.
+    actor: String,
+    /// How it has authenticated.
+    credentials: String,
+    /// Such as `queue.delete`.
+    action: String,
+    /// The name of the queue, the task, the token.
+    target: String,
+    /// Further facts.
+    #[schema(value_type = Option<serde_json::Value>)]
+    facts: Option<Box<RawValue>>,
+    request_id: String,
+}
+
+/// A page of the audit.
+#[derive(Serialize, ToSchema)]
+struct AuditPage {
+    audit: Vec<AuditEntry>,
+    /// Pass it as `before` to get the next page; null: this is the last.
+    next: Option<i64>,
+}
+
+/// Lists changes, newest first.
+#[utoipa::path(
+    get, path = "/audit", tag = "access",
+    params(
+        ("actor" = Option<String>, Query, description = "Of this client"),
+        ("action" = Option<String>, Query, description = "Of this action"),
+        ("target" = Option<String>, Query, description = "Of this target"),
+        ("before" = Option<i64>, Query, description = "The `next` of the page before"),
+        ("limit" = Option<u64>, Query, description = "Up to 1000; default: 100"),
+    ),
+    responses((status = 200, description = "A page of the audit", body = AuditPage))
+)]
+async fn audit(State(tokens): State<Tokens>, query: Query) -> Result<Json<AuditPage>, ApiError> {
+    let limit = query.number("limit", 1..=PAGE_MAX)?.unwrap_or(PAGE) as usize;
+    let filter = AuditFilter {
+        before: query.number("before", 0..=i64::MAX as u64)?.map(|before| before as i64),
+        actor: query.name("actor"),
+        action: query.name("action"),
+        target: query.name("target"),
+    };
+    let rows = tokens.audit().list(&filter, limit).await?;
+    let next = rows.last().filter(|_| rows.len() == limit).map(|row| row.id);
+    let audit = rows.into_iter().map(|row| AuditEntry {
+        id: row.id,
+        at: Timestamp(row.at),
+        actor: row.actor,
+        credentials: row.credentials,
+        action: row.action,
+        target: row.target,
+        facts: row.detail.and_then(|detail| RawValue::from_string(detail).ok()),
+        request_id: row.request_id,
+    });
+    Ok(Json(AuditPage { audit: audit.collect(), next }))
 }

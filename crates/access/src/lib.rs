@@ -4,6 +4,7 @@
 //! Secrets are kept as hashes, compared in constant time, and never logged. [`Tokens`] verifies tokens from memory, and
 //! forgets a revoked one within a second on every server.
 
+mod audit;
 mod cache;
 mod error;
 pub mod http;
@@ -15,6 +16,7 @@ mod session;
 mod store;
 mod tokens;
 
+pub use audit::{Audit, AuditFilter, Audited};
 pub use error::{Error, Result};
 pub use secret::{Hash, Secret};
 pub use session::{NewSession, SESSION_IDLE, SESSION_LASTS};

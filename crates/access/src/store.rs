@@ -1,5 +1,6 @@
 //! Tokens in the database.
 
+use reveille_pg::audit::Entry;
 use reveille_pg::{Component, Database, Migration, Schema, Sql};
 use reveille_web::{Credentials, Grant};
 use sqlx::Row as _;
@@ -21,6 +22,7 @@ const EXPIRES_MAX: f64 = 100.0 * 365.0 * 86_400.0;
 const MIGRATIONS: &[Migration] = &[
     Migration { number: 1, name: "tokens", sql: include_str!("../db/migrations/0001_tokens.sql") },
     Migration { number: 2, name: "sessions", sql: include_str!("../db/migrations/0002_sessions.sql") },
+    Migration { number: 3, name: "audit", sql: include_str!("../db/migrations/0003_audit.sql") },
 ];
 
 /// A token to create.
@@ -152,6 +154,11 @@ impl Store {
         let insert = insert.bind(payloads).bind(creator).bind(expires_in);
         let Some(row) = insert.fetch_optional(&mut *transaction).await? else { return Err(Error::Taken { name }) };
         let (created_at, expires_at) = (row.try_get(0)?, row.try_get(1)?);
+        if let Some(entry) = Entry::new("token.create", &name) {
+            let grants: Vec<String> = grants.iter().map(Grant::to_string).collect();
+            let detail = serde_json::json!({"id": id.to_string(), "grants": grants, "payloads": payloads});
+            entry.detail(detail.to_string()).write(&mut transaction).await?;
+        }
         transaction.commit().await?;
         let created_by = creator.to_owned();
         let (last_used_at, expired) = (None, false);
@@ -184,7 +191,10 @@ impl Store {
         let mut transaction = self.db.begin().await?;
         let revoke = sqlx::query(&self.revoke).bind(id).bind(channels).bind(payloads);
         let row = revoke.fetch_optional(&mut *transaction).await?;
-        let name = row.map(|row| row.try_get(0)).transpose()?;
+        let name: Option<String> = row.map(|row| row.try_get(0)).transpose()?;
+        if let Some(entry) = name.as_deref().and_then(|name| Entry::new("token.revoke", name)) {
+            entry.write(&mut transaction).await?;
+        }
         transaction.commit().await?;
         Ok(name)
     }

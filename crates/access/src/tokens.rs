@@ -14,6 +14,7 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
+use crate::audit::Audit;
 use crate::cache::Cache;
 use crate::error::{Error, Result};
 use crate::revision::{self, Revisions};
@@ -63,6 +64,7 @@ struct Inner {
     channel: Channel,
     revisions: Consumer<Revisions>,
     lookups: Semaphore,
+    audit: Audit,
     tasks: [AbortHandle; 2],
 }
 
@@ -104,7 +106,8 @@ impl Tokens {
         let watching = tokio::spawn(watch(state.clone(), revisions.clone())).abort_handle();
         let recording = tokio::spawn(record(state.clone())).abort_handle();
         let (lookups, tasks) = (Semaphore::new(LOOKUPS), [watching, recording]);
-        Tokens(Arc::new(Inner { state, wake, channel, revisions, lookups, tasks }))
+        let audit = Audit::new(db, schema);
+        Tokens(Arc::new(Inner { state, wake, channel, revisions, lookups, audit, tasks }))
     }
 
     /// The database objects of this crate and its engine, in order.
@@ -210,6 +213,11 @@ impl Tokens {
         let name = self.0.state.store.revoke(id, Wake::notifications(&wake_up)).await?;
         self.0.wake.wake_local(&wake_up);
         Ok(name)
+    }
+
+    /// The audit.
+    pub fn audit(&self) -> &Audit {
+        &self.0.audit
     }
 
     /// Stops watching for revocations.

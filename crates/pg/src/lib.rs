@@ -37,6 +37,7 @@
 //! # let _ = notes; Ok(()) }
 //! ```
 
+pub mod audit;
 pub mod embedded;
 mod error;
 mod log_limit;

@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use axum::{
     extract::{Request, State},
-    http::{HeaderValue, StatusCode, header, request::Parts},
+    http::{HeaderValue, Method, StatusCode, header, request::Parts},
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
 use reveille_access::{AdminToken, Tokens, jwt, oidc::Oidc};
-use reveille_web::{ApiError, Credentials, Grant, Principal, Role};
+use reveille_pg::audit::acting;
+use reveille_web::{ApiError, Credentials, Grant, Principal, RequestId, Role};
 use tokio::{sync::watch, time::Instant};
 
 use super::{cookie::Cookie, front::CONSOLE, handshake::Peer, in_progress::InProgress, login::is_own};
@@ -131,8 +132,19 @@ pub(super) async fn authenticate(
     let Some(counted) = authentication.in_progress.begin(&principal) else {
         return too_many(authentication.in_progress.max());
     };
+    let changes = !matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
+    let audit = authentication.tokens.as_ref().map(Tokens::audit).filter(|_| changes);
+    let actor = audit.map(|audit| {
+        let id = parts.extensions.get::<RequestId>().map_or("", RequestId::as_str);
+        audit.actor(&principal, id)
+    });
     parts.extensions.insert(principal);
-    next.run(Request::from_parts(parts, body)).await.map(|body| counted.until_read(body))
+    let response = next.run(Request::from_parts(parts, body));
+    let response = match actor {
+        Some(actor) => acting(actor, response).await,
+        None => response.await,
+    };
+    response.map(|body| counted.until_read(body))
 }
 
 fn too_many(max: usize) -> Response {

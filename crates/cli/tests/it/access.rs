@@ -297,3 +297,75 @@ async fn a_revoked_token_is_rejected_on_every_server() {
     assert_refused(&call(second, &text, "GET", "/v1/me", &Value::Null).await, 401, "not valid");
     assert_refused(&call(first, &text, "GET", "/v1/me", &Value::Null).await, 401, "not valid");
 }
+
+/// A change leaves a row in the audit exactly if it commits, with its client and the id of its request; the work of
+/// producers and workers, and changes that fail or change nothing, leave none.
+#[tokio::test]
+async fn changes_are_audited_exactly_if_they_commit() {
+    let db = TestDb::new().await;
+    let (_server, address) = secured(&db).await;
+    let (ops, id) = token(address, "ops", json!([{"role": "admin"}]), false).await;
+    let push = json!({"items": [{"queue": "a", "payload": {"card": 4711}}]});
+    let limit = |namespace: &str| json!({"namespace": namespace, "max_in_progress": 3});
+    let missing = "/v1/tasks/00000000-0000-4000-8000-000000000000";
+    for (method, path, body, status) in [
+        ("POST", "/api/v1/push", push, 201),
+        ("POST", "/api/v1/configure", json!({"queue": "a", "options": {"retryLimit": 2}}), 200),
+        ("DELETE", "/api/v1/resources/queues/missing", Value::Null, 200),
+        ("DELETE", "/api/v1/resources/queues/a", Value::Null, 200),
+        ("PUT", "/v1/limits", limit("missing"), 400),
+        ("PUT", "/v1/namespaces/shop", json!({"description": "a shop"}), 200),
+        ("PUT", "/v1/limits", limit("shop"), 200),
+        ("DELETE", missing, Value::Null, 404),
+        ("DELETE", "/v1/schedules/shop/missing", Value::Null, 404),
+    ] {
+        let answer = call(address, &ops, method, path, &body).await;
+        assert_eq!(answer.status, status, "{method} {path}: {answer:?}");
+    }
+    assert_eq!(call(address, ADMIN, "DELETE", &format!("/v1/tokens/{id}"), &Value::Null).await.status, 204);
+    let page = call(address, ADMIN, "GET", "/v1/audit", &Value::Null).await;
+    assert!(!page.body.contains("4711") && !page.body.contains("rvl_"), "{page:?}");
+    let page = page.json();
+    let rows = page["audit"].as_array().expect("a list").iter().rev();
+    let said = |row: &Value| {
+        ["actor", "credentials", "action", "target"].map(|key| row[key].as_str().unwrap_or("?").to_owned())
+    };
+    let found: Vec<String> = rows.map(|row| said(row).join(" ")).collect();
+    assert_eq!(
+        found,
+        [
+            "admin admin token token.create ops",
+            "ops token queue.configure a",
+            "ops token queue.delete a",
+            "ops token namespace.put shop",
+            "ops token limit.set shop",
+            "admin admin token token.revoke ops",
+        ]
+    );
+    assert!(page["audit"].as_array().expect("a list").iter().all(|row| row["request_id"] != ""), "{page}");
+    let one = call(address, ADMIN, "GET", "/v1/audit?action=queue.delete&limit=1", &Value::Null).await.json();
+    assert_eq!((one["audit"][0]["target"].as_str(), one["audit"].as_array().map(Vec::len)), (Some("a"), Some(1)));
+}
+
+/// A client without the right to see payloads gets null in their place; everything else is the same.
+#[tokio::test]
+async fn payloads_are_a_right_of_their_own() {
+    let db = TestDb::new().await;
+    let (_server, address) = secured(&db).await;
+    let push = json!({"items": [{"queue": "a", "transactionId": "t", "payload": {"card": 4711}}]});
+    assert_eq!(call(address, ADMIN, "POST", "/api/v1/push", &push).await.status, 201);
+    for payloads in [true, false] {
+        let name = format!("viewer {payloads}");
+        let (text, _) = token(address, &name, json!([{"role": "viewer"}, {"role": "worker"}]), payloads).await;
+        for path in ["/api/v1/messages?queue=a", "/v1/queues/a/messages", "/v1/queues/a/peek"] {
+            let seen = call(address, &text, "GET", path, &Value::Null).await;
+            assert_eq!(seen.status, 200, "{path}: {seen:?}");
+            assert!(payloads || !seen.body.contains("4711"), "{path}: {seen:?}");
+            assert_eq!(seen.headers.contains("reveille-payloads: hidden"), !payloads, "{path}: {seen:?}");
+            assert!(seen.body.contains("\"t\""), "{path}: {seen:?}");
+        }
+        let group = format!("/api/v1/pop/queue/a?consumerGroup=g{payloads}");
+        let popped = call(address, &text, "GET", &group, &Value::Null).await;
+        assert!(popped.body.contains("4711"), "a worker sees the work that it claims: {popped:?}");
+    }
+}

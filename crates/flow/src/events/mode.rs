@@ -3,6 +3,7 @@
 //! The mode is a setting of each namespace in the database, and a change affects all servers at once. This sets all
 //! namespaces in one statement; [`Flow::put_namespace`](crate::Flow::put_namespace) sets one.
 
+use reveille_pg::audit::Entry;
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
@@ -82,7 +83,7 @@ impl Flow {
                 .bind(mode.fallback_enabled)
                 .bind(inner.namespaces.channel_name())
         };
-        inner.db.ask("set the mode of all namespaces", query).await?;
+        inner.db.act("set the mode of all namespaces", Entry::new("mode.set", "*"), query, |_| true).await?;
         inner.notify_namespaces();
         self.namespaces().await?;
         Ok(())

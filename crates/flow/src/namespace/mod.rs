@@ -5,6 +5,7 @@
 
 pub(crate) mod template;
 
+use reveille_pg::audit::Entry;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Weak};
@@ -173,7 +174,8 @@ impl Flow {
                 .bind(change.retention_seconds.map(stored_retention))
                 .bind(change.failed_retention_seconds.map(stored_retention))
         };
-        let rows = inner.db.ask("make or change a namespace", query).await?;
+        let entry = Entry::new("namespace.put", name);
+        let rows = inner.db.act("make or change a namespace", entry, query, |rows| is_true(rows.first())).await?;
         if !rows.first().ok_or(sqlx::Error::RowNotFound)?.try_get::<bool, _>(0)? {
             let template = change.template.as_deref().unwrap_or_default();
             return Err(Error::invalid("template", format!("there is no namespace template {template:?}")));
@@ -194,6 +196,11 @@ impl Flow {
         all.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(all)
     }
+}
+
+/// Whether the first column is true.
+pub(crate) fn is_true(row: Option<&sqlx::postgres::PgRow>) -> bool {
+    row.is_some_and(|row| row.try_get(0).unwrap_or(false))
 }
 
 pub(crate) fn check_name(namespace: &str) -> Result<()> {

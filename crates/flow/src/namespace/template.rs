@@ -1,5 +1,6 @@
 //! Namespace templates: named settings for new namespaces.
 
+use reveille_pg::audit::Entry;
 use serde::Serialize;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
@@ -42,7 +43,10 @@ impl Flow {
                 .bind(settings.retention_seconds.map(|seconds| seconds as i64))
                 .bind(settings.failed_retention_seconds.map(|seconds| seconds as i64))
         };
-        self.inner.db.ask("put a namespace template", query).await?;
+        self.inner
+            .db
+            .act("put a namespace template", Entry::new("namespace_template.put", name), query, |_| true)
+            .await?;
         Ok(())
     }
 
@@ -64,6 +68,7 @@ impl Flow {
     pub async fn delete_namespace_template(&self, name: &str) -> Result<bool> {
         check_name(name)?;
         let query = || sqlx::query(&self.inner.sql.delete_namespace_template).bind(name);
-        Ok(!self.inner.db.ask("delete a namespace template", query).await?.is_empty())
+        let entry = Entry::new("namespace_template.delete", name);
+        Ok(!self.inner.db.act("delete a namespace template", entry, query, |rows| !rows.is_empty()).await?.is_empty())
     }
 }

@@ -1,5 +1,7 @@
 //! Writing manual operations: each in a transaction of its own, whose outcome is known even if the connection breaks.
 
+use reveille_pg::audit::Entry;
+use sqlx::{Connection as _, Row as _};
 use std::sync::Arc;
 
 use reveille_pg::{Schema, Sql};
@@ -131,7 +133,30 @@ pub(crate) enum ChangeOutcome {
     Refused(Error),
 }
 
+impl Change {
+    /// The row of the audit.
+    fn entry(&self, effect: Effect) -> Option<Entry> {
+        if effect == Effect::Preview {
+            return None;
+        }
+        let (action, target) = match self {
+            Change::Step(change) => (change.name, format!("{}/{}", change.task, change.step)),
+            Change::Task(change) => (change.to.name(), change.task.to_string()),
+        };
+        let kind = if matches!(self, Change::Step(_)) { "step.operate" } else { "task.end" };
+        Entry::new(kind, target).map(|entry| entry.detail(format!("{{\"operation\":\"{action}\"}}")))
+    }
+}
+
 impl ChangeOutcome {
+    fn has_changed(&self) -> bool {
+        match self {
+            ChangeOutcome::Operated { .. } => true,
+            ChangeOutcome::Cancelled(cancelled) => !cancelled.repeated,
+            ChangeOutcome::Refused(_) => false,
+        }
+    }
+
     pub(super) fn operated(self) -> Result<Operated> {
         match self {
             ChangeOutcome::Operated { operated, .. } => Ok(operated),
@@ -152,7 +177,11 @@ impl ChangeOutcome {
 impl Flow {
     pub(super) async fn change(&self, change: Change, operator: &Operator, effect: Effect) -> Result<ChangeOutcome> {
         self.inner.track_namespaces().await;
-        Ok(self.inner.operations.submit(Write { change, operator: operator.clone(), effect }).await?)
+        Ok(self
+            .inner
+            .operations
+            .submit(Write { entry: change.entry(effect), change, operator: operator.clone(), effect })
+            .await?)
     }
 }
 
@@ -169,6 +198,8 @@ pub(crate) struct Write {
     change: Change,
     operator: Operator,
     effect: Effect,
+    /// The row of the audit.
+    entry: Option<Entry>,
 }
 
 /// Writes manual operations.
@@ -261,9 +292,10 @@ impl BatchedWrite for Operations {
         conn: &mut PgConnection,
         batch: &WriteBatch<'_, Write>,
     ) -> reveille_pg::Result<BatchResult<Self::Outcome>> {
-        let [Write { change, operator, effect }] = batch.writes[..] else {
+        let [write] = batch.writes[..] else {
             return Err(sqlx::Error::RowNotFound.into());
         };
+        let Write { change, operator, effect, entry } = write;
         let query = match change {
             Change::Step(change) => batch
                 .query(&self.operate)
@@ -286,7 +318,17 @@ impl BatchedWrite for Operations {
                 .bind(&operator.name)
                 .bind(&operator.reason),
         };
-        batch.result(self, &query.bind(*effect == Effect::Preview).fetch_one(conn).await?)
+        let query = query.bind(*effect == Effect::Preview);
+        let Some(entry) = entry else { return batch.result(self, &query.fetch_one(conn).await?) };
+        let mut transaction = conn.begin().await?;
+        let row = query.fetch_one(&mut *transaction).await?;
+        let texts: Vec<Option<String>> = row.try_get(0)?;
+        let outcome = texts.first().and_then(Option::as_ref).and_then(|text| self.decode(write, text));
+        if outcome.is_some_and(|outcome| outcome.has_changed()) {
+            entry.write(&mut transaction).await?;
+        }
+        transaction.commit().await?;
+        batch.result(self, &row)
     }
 
     fn decode(&self, write: &Write, text: &str) -> Option<ChangeOutcome> {

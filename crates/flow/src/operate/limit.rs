@@ -1,5 +1,7 @@
 //! Limits on the number of steps in progress.
 
+use crate::namespace::is_true;
+use reveille_pg::audit::Entry;
 use serde::Serialize;
 use sqlx::Row;
 
@@ -33,7 +35,9 @@ impl Flow {
         let most = max_in_progress.map(i32::try_from).transpose();
         let most = most.map_err(|_| Error::invalid("max_in_progress", format!("must be at most {}", i32::MAX)))?;
         let query = || sqlx::query(&self.inner.sql.limit_steps).bind(namespace).bind(step.unwrap_or("")).bind(most);
-        let rows = self.inner.db.ask("limit steps", query).await?;
+        let target = step.map_or_else(|| namespace.to_owned(), |step| format!("{namespace}/{step}"));
+        let entry = Entry::new("limit.set", target);
+        let rows = self.inner.db.act("limit steps", entry, query, |rows| is_true(rows.first())).await?;
         if !rows.first().ok_or(sqlx::Error::RowNotFound)?.try_get::<bool, _>(0)? {
             return Err(Error::invalid("namespace", format!("there is no namespace {namespace:?}")));
         }

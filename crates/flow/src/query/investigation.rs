@@ -1,6 +1,7 @@
 //! Dead-letter entries: tasks that exceeded a time limit and steps that failed permanently, for an operator to
 //! investigate.
 
+use reveille_pg::audit::Entry;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sqlx::Row;
@@ -159,7 +160,10 @@ impl Flow {
             let query = sqlx::query(&self.inner.sql.close_investigation).bind(id).bind(resolution.name());
             query.bind(by).bind(notes)
         };
-        self.inner.db.ask("close an investigation", query).await?;
+        self.inner
+            .db
+            .act("close an investigation", Entry::new("investigation.close", id.to_string()), query, |_| true)
+            .await?;
         self.investigation(id).await
     }
 

@@ -1,5 +1,6 @@
 //! Creating, changing and reading schedules.
 
+use reveille_pg::audit::Entry;
 use time::OffsetDateTime;
 
 use super::stored::StoredSchedule;
@@ -83,7 +84,8 @@ impl Flow {
     /// [`Error::NoSchedule`]; otherwise a database error.
     pub async fn delete_schedule(&self, namespace: &str, name: &str) -> Result<()> {
         let query = || sqlx::query(&self.inner.sql.delete_schedule).bind(namespace).bind(name);
-        let rows = self.inner.db.ask("delete a schedule", query).await?;
+        let entry = Entry::new("schedule.delete", format!("{namespace}/{name}"));
+        let rows = self.inner.db.act("delete a schedule", entry, query, |rows| !rows.is_empty()).await?;
         rows.first().map(|_| ()).ok_or_else(|| unknown(namespace, name))
     }
 

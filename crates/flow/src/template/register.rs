@@ -1,5 +1,6 @@
 //! Registering and loading templates.
 
+use reveille_pg::audit::Entry;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -105,7 +106,9 @@ impl Inner {
                 .bind(limits.to_string())
                 .bind(definitions.clone())
         };
-        let rows = self.db.ask("register a template", query).await?;
+        let target = format!("{}/{}/{}", template.namespace, template.name, template.version);
+        let entry = Entry::new("template.register", target);
+        let rows = self.db.act("register a template", entry, query, |rows| !rows.is_empty()).await?;
         Ok(rows.into_iter().next().ok_or(sqlx::Error::RowNotFound)?)
     }
 

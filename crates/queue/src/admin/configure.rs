@@ -4,6 +4,7 @@
 //! not sent stays as it is, and one that is sent counts, even if it is the default. Two defaults that clients know are
 //! only echoed: `retryDelay` and `ttl` have no effect until they are set.
 
+use reveille_pg::audit::Entry;
 use std::ops::RangeInclusive;
 
 use sqlx::Row;
@@ -225,7 +226,10 @@ impl Queues {
                 .bind(default_namespace)
                 .bind(default_task)
         };
-        let rows = inner.db.ask("configure a queue", query).await?;
+        let rows = inner
+            .db
+            .act("configure a queue", Entry::new("queue.configure", queue), query, |rows| !rows.is_empty())
+            .await?;
         let clash = || Error::invalid("queue", "its hash collides with that of another queue");
         let row = rows.first().ok_or_else(clash)?;
         // Cached entries may be outdated.

@@ -3,7 +3,9 @@
 //! A queue may have millions of messages. So a short transaction deletes the queue, and its remains are deleted in
 //! small steps, by the process that was asked or, if that ends before it is done, by housekeeping.
 
+use reveille_pg::audit::Entry;
 use sqlx::Row;
+use sqlx::postgres::PgRow;
 
 use crate::error::Result;
 use crate::groups::group::Target;
@@ -25,7 +27,14 @@ impl Queues {
     pub async fn delete_queue(&self, queue: &str) -> Result<bool> {
         check("queue", queue)?;
         let inner = &self.inner;
-        let rows = inner.db.ask("delete a queue", || sqlx::query(&inner.sql.remove_queue).bind(queue)).await?;
+        let rows = {
+            let entry = Entry::new("queue.delete", queue);
+            let query = || sqlx::query(&inner.sql.remove_queue).bind(queue);
+            let existed = |rows: &[PgRow]| {
+                rows.iter().any(|row| row.try_get::<Option<Vec<i64>>, _>(0).is_ok_and(|it| it.is_some()))
+            };
+            inner.db.act("delete a queue", entry, query, existed).await?
+        };
         let gone: Option<Vec<i64>> = rows.first().map(|row| row.try_get(0)).transpose()?.flatten();
         inner.partitions.forget(queue);
         let Some(gone) = gone else { return Ok(false) };
@@ -57,6 +66,12 @@ impl Queues {
         let Some(id) = inner.queue_id(queue).await? else { return Ok(None) };
         let heads = inner.heads(id, partition).await?;
         let mut cleared = 0;
+        if let Some(entry) = Entry::new("queue.clear", queue) {
+            // Before the first of several transactions: what follows may be done in part.
+            let mut transaction = inner.db.begin().await?;
+            entry.write(&mut transaction).await?;
+            transaction.commit().await.map_err(reveille_pg::Error::from)?;
+        }
         for few in heads.chunks(PARTITIONS) {
             cleared += inner.trim(few.iter().map(|head| (head.partition, head.next)).collect()).await?;
             let partitions: Vec<i64> = few.iter().map(|head| head.partition).collect();

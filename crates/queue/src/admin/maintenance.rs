@@ -7,6 +7,7 @@
 //! runs under that lock, too, because a fast producer would otherwise make the drain endless.
 //!
 
+use reveille_pg::audit::Entry;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -70,7 +71,9 @@ impl Queues {
     /// Those of the database.
     pub async fn set_pop_maintenance(&self, on: bool) -> Result<()> {
         let inner = &self.inner;
-        inner.db.ask("maintain pops", || sqlx::query(&inner.sql.set_maintenance).bind("pop").bind(on)).await?;
+        let entry = Entry::new("maintenance.pop", if on { "on" } else { "off" });
+        let query = || sqlx::query(&inner.sql.set_maintenance).bind("pop").bind(on);
+        inner.db.act("maintain pops", entry, query, |_| true).await?;
         if !on {
             inner.wake.wake_up(&[inner.channel.wake_up()]);
         }
@@ -89,20 +92,21 @@ impl Queues {
     pub async fn set_push_maintenance(&self, on: bool) -> Result<()> {
         let inner = &self.inner;
         if on {
-            inner.db.ask("maintain pushes", || sqlx::query(&inner.sql.set_maintenance).bind("push").bind(on)).await?;
+            let query = || sqlx::query(&inner.sql.set_maintenance).bind("push").bind(on);
+            inner.db.act("maintain pushes", Entry::new("maintenance.push", "on"), query, |_| true).await?;
             return Ok(());
         }
-        let queues = self.clone();
-        let drained = tokio::spawn(async move { queues.drain().await }).await;
+        let (queues, entry) = (self.clone(), Entry::new("maintenance.push", "off"));
+        let drained = tokio::spawn(async move { queues.drain(entry).await }).await;
         drained.unwrap_or_else(|_| Err(Error::RolledBack { reason: "the process is stopping".to_owned() }))
     }
 
-    async fn drain(&self) -> Result<()> {
+    async fn drain(&self, entry: Option<Entry>) -> Result<()> {
         let mut failures = 0;
         // First the buffered messages, step by step; then those that have arrived since, and the switch.
         let mut last = false;
         loop {
-            match self.drain_step(last).await {
+            match self.drain_step(last.then_some(entry.as_ref())).await {
                 Ok(_) if last => return Ok(()),
                 Ok(all) => last = all,
                 Err(error) if failures < REOPENED_MAX && matches!(error, Error::RolledBack { .. }) => failures += 1,
@@ -113,7 +117,8 @@ impl Queues {
 
     /// Pushes one step of the buffered messages; returns whether they were all. The last step pushes all, blocks
     /// further ones, and turns the switch.
-    async fn drain_step(&self, last: bool) -> Result<bool> {
+    async fn drain_step(&self, last: Option<Option<&Entry>>) -> Result<bool> {
+        let (last, entry) = (last.is_some(), last.flatten());
         let inner = &self.inner;
         let mut transaction = inner.db.begin().await?;
         sqlx::query(&inner.sql.lock_drain).execute(&mut *transaction).await?;
@@ -129,6 +134,9 @@ impl Queues {
             if last && all {
                 let query = sqlx::query(&inner.sql.set_maintenance).bind("push").bind(false);
                 query.execute(&mut *transaction).await?;
+                if let Some(entry) = entry {
+                    entry.write(&mut transaction).await?;
+                }
             }
             if all || !last {
                 transaction.commit().await?;

@@ -3,6 +3,7 @@
 //! Messages are stored in segments and found by their position. So a deleted message leaves an empty position: no
 //! offset changes, no cursor moves, and consumers skip it. Its transaction id is free again.
 
+use reveille_pg::audit::Entry;
 use serde_json::value::RawValue;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
@@ -290,7 +291,8 @@ impl Queues {
             let query = sqlx::query(&inner.sql.erase_message).bind(found.partition).bind(found.segment);
             query.bind(found.element).bind(found.message.id)
         };
-        let erased = !inner.db.ask("delete a message", query).await?.is_empty();
+        let entry = Entry::new("message.delete", format!("{partition}/{transaction_id}"));
+        let erased = !inner.db.act("delete a message", entry, query, |rows| !rows.is_empty()).await?.is_empty();
         inner.dedup_cache().unlearn(found.partition, hash(transaction_id), found.message.offset);
         Ok(erased)
     }
@@ -322,7 +324,8 @@ impl Queues {
             let query = sqlx::query(&inner.sql.make_dead_letter).bind(number).bind(offset);
             query.bind(id).bind(QUEUE_MODE).bind(&why)
         };
-        let is_done = !inner.db.ask("make a dead letter", query).await?.is_empty();
+        let entry = Entry::new("message.dead_letter", format!("{partition}/{transaction_id}"));
+        let is_done = !inner.db.act("make a dead letter", entry, query, |rows| !rows.is_empty()).await?.is_empty();
         inner.dedup_cache().unlearn(number, hash(transaction_id), offset);
         Ok(is_done)
     }
@@ -347,8 +350,14 @@ impl Queues {
         let Some(found) = self.find(partition, transaction_id).await? else { return Ok(None) };
         let inner = &self.inner;
         let query = || sqlx::query(&inner.sql.retry_now).bind(found.partition).bind(found.message.offset);
-        let groups: Vec<String> =
-            inner.db.ask("retry", query).await?.iter().map(|row| row.try_get(0)).collect::<sqlx::Result<_>>()?;
+        let entry = Entry::new("message.retry", format!("{partition}/{transaction_id}"));
+        let groups: Vec<String> = inner
+            .db
+            .act("retry", entry, query, |rows| !rows.is_empty())
+            .await?
+            .iter()
+            .map(|row| row.try_get(0))
+            .collect::<sqlx::Result<_>>()?;
         let wake_ups: Vec<reveille_wake::WakeUp> =
             groups.iter().map(|group| released(&inner.channel, &found.message.queue, group)).collect();
         inner.wake.wake_up(&wake_ups);

@@ -6,6 +6,7 @@
 //!
 //! A replayed message has a trace that says which dead letter it was.
 
+use reveille_pg::audit::Entry;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use sqlx::{Acquire, PgTransaction, Row};
@@ -242,7 +243,9 @@ impl Queues {
         let inner = &self.inner;
         let limit = i64::from(limit.clamp(1, STEP_MAX));
         let query = || filter.bind(sqlx::query(&inner.sql.purge_dead_letters), inner.ids).bind(limit);
-        let purged = inner.db.ask("purge dead letters", query).await?;
+        let target = filter.queue.clone().unwrap_or_else(|| "*".to_owned());
+        let entry = Entry::new("dead_letters.purge", target);
+        let purged = inner.db.act("purge dead letters", entry, query, |rows| !rows.is_empty()).await?;
         let ids = purged.iter().map(|row| row.try_get(0)).collect::<sqlx::Result<Vec<i64>>>()?;
         let last = ids.iter().max().copied();
         Ok((ids.len() as u64, last.filter(|_| ids.len() as i64 == limit)))

@@ -4,6 +4,7 @@
 //! later acks of messages delivered before are rejected. Waiting pops are woken, because there may be messages to read
 //! again.
 
+use reveille_pg::audit::Entry;
 use std::time::Duration;
 
 use sqlx::Row;
@@ -178,7 +179,9 @@ impl Queues {
             if keeps_subscription {
                 self.move_all(queue, group, None, Target::Subscription).await?;
             } else {
-                inner.db.ask("delete a group", || sqlx::query(&inner.sql.unsubscribe).bind(queue.consumer)).await?;
+                let entry = Entry::new("group.delete", format!("{}/{group}", queue.queue));
+                let query = || sqlx::query(&inner.sql.unsubscribe).bind(queue.consumer);
+                inner.db.act("delete a group", entry, query, |_| true).await?;
                 // Waiting pops of the group create it again.
                 inner.wake.wake_up(&[released(&inner.channel, &queue.queue, group)]);
             }
@@ -195,7 +198,11 @@ impl Queues {
         check("consumerGroup", group)?;
         let inner = &self.inner;
         let query = || sqlx::query(&inner.sql.resubscribe).bind(group).bind(since);
-        Ok(inner.db.ask("change a subscription", query).await?.len())
+        Ok(inner
+            .db
+            .act("change a subscription", Entry::new("group.subscribe", group), query, |rows| !rows.is_empty())
+            .await?
+            .len())
     }
 
     /// Moves a consumer group in a queue, or in one of its partitions, forwards or backwards; returns the number of
@@ -253,7 +260,9 @@ impl Queues {
             Target::First => ("first", None),
         };
         let query = || sqlx::query(&inner.sql.seek).bind(partitions).bind(group).bind(position).bind(since);
-        let rows = inner.db.ask("seek", query).await?;
+        let target = group.map_or_else(|| queue.to_owned(), |group| format!("{queue}/{group}"));
+        let entry = Entry::new("group.seek", target).map(|entry| entry.detail(format!("{{\"to\":\"{position}\"}}")));
+        let rows = inner.db.act("seek", entry, query, |rows| !rows.is_empty()).await?;
         let mut groups: Vec<String> = Vec::new();
         for row in &rows {
             let group: String = row.try_get(1)?;

@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::name::check;
 use crate::queues::Queues;
 use crate::storage::partition_ref::released;
+use reveille_pg::audit::Entry;
 
 impl Queues {
     /// Pauses a queue for all consumer groups, or resumes it. `false`: there is no such queue. Repeating it changes
@@ -18,7 +19,8 @@ impl Queues {
         check("queue", queue)?;
         let inner = &self.inner;
         let query = || sqlx::query(&inner.sql.pause_queue).bind(queue).bind(paused);
-        let found = !inner.db.ask("pause a queue", query).await?.is_empty();
+        let entry = Entry::new(if paused { "queue.pause" } else { "queue.resume" }, queue);
+        let found = !inner.db.act("pause a queue", entry, query, |rows| !rows.is_empty()).await?.is_empty();
         if found && !paused {
             // Pops wait for the queue, for one of its partitions, its namespace or its task.
             inner.wake.wake_up(&[inner.channel.wake_up()]);
@@ -36,7 +38,8 @@ impl Queues {
         check("consumerGroup", group)?;
         let inner = &self.inner;
         let query = || sqlx::query(&inner.sql.pause_group).bind(queue).bind(group).bind(paused);
-        let found = !inner.db.ask("pause a group", query).await?.is_empty();
+        let entry = Entry::new(if paused { "group.pause" } else { "group.resume" }, format!("{queue}/{group}"));
+        let found = !inner.db.act("pause a group", entry, query, |rows| !rows.is_empty()).await?.is_empty();
         if found && !paused {
             inner.wake.wake_up(&[released(&inner.channel, queue, group)]);
         }
