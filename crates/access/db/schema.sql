@@ -41,6 +41,18 @@ create table {schema}.access_token (
     constraint access_token_pkey PRIMARY KEY (id)
 );
 
+create table {schema}.audit (
+    id bigint not null generated always as identity,
+    at timestamp with time zone not null default now(),
+    actor text not null,
+    credentials text not null,
+    action text not null,
+    target text not null,
+    detail jsonb,
+    request_id text not null,
+    constraint audit_pkey PRIMARY KEY (id)
+);
+
 create table {schema}.migration (
     component text not null,
     number integer,

@@ -19,6 +19,7 @@ mod remote;
 mod schedule;
 mod task;
 mod template;
+mod token;
 mod top;
 mod up;
 

@@ -10,6 +10,7 @@ pub mod schedule;
 mod seek;
 pub mod task;
 pub mod template;
+pub mod token;
 pub mod top;
 
 use std::{

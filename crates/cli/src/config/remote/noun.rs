@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::{Remote, dlq, group, namespace, queue, schedule, task, template, top};
+use super::{Remote, dlq, group, namespace, queue, schedule, task, template, token, top};
 
 /// The commands of a noun, with the flags that all of them have.
 #[derive(Debug, Args)]
@@ -32,6 +32,11 @@ pub enum Noun {
     Schedule(Of<schedule::Command>),
     /// Namespaces of task graphs, their settings and limits
     Namespace(Of<namespace::Command>),
+    /// Tokens of clients, and what they may do
+    Token(Of<token::Command>),
+    /// Show what the client of this command may do
+    #[command(after_help = token::WHOAMI_EXAMPLES)]
+    Whoami(token::Whoami),
     /// Watch a running server: queues, consumer groups, tasks, and why nothing is being asked
     #[command(after_help = top::EXAMPLES)]
     Top(top::Top),

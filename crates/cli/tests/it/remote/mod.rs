@@ -7,4 +7,5 @@ mod reach;
 mod schedule;
 mod task;
 mod tmux;
+mod token;
 mod top;
