@@ -1,7 +1,7 @@
 //! Checks the queue of requests that name a partition by its id.
 //!
-//! The middleware of all routes compares roles with names in paths and parameters. The queue of a partition is looked
-//! up first; but only for a client whose role is limited to some queues. Partitions are kept in memory.
+//! The middleware of all routes compares roles with names in paths and parameters. The queue of a partition is
+//! found first; but only for a client whose role is limited to some queues. Partitions are kept in memory.
 
 use std::sync::LazyLock;
 
