@@ -12,7 +12,11 @@ const LIMITS: &[(Kind, usize)] =
 /// Files that are longer, up to where, and why.
 const LONGER: &[Longer] = &[
     Longer { path: "crates/flow/src/http/report.rs", limit: 420, because: "the five reports of a worker share a list" },
-    Longer { path: "crates/queue/src/admin/messages.rs", limit: 410, because: "one message, from its row to its states" },
+    Longer {
+        path: "crates/queue/src/admin/messages.rs",
+        limit: 410,
+        because: "one message, from its row to its states",
+    },
     Longer { path: "crates/wake/src/wait/group.rs", limit: 550, because: "one state machine, tested as a whole" },
     Longer { path: "crates/wake/src/wait/consumer.rs", limit: 500, because: "one registry under one lock" },
     Longer { path: "crates/wake/src/notify/dispatcher.rs", limit: 480, because: "one dispatcher under one lock" },
