@@ -21,6 +21,7 @@ mod task;
 mod template;
 mod top;
 mod up;
+mod worker;
 
 use std::io::Write as _;
 

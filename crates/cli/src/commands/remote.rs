@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use serde::Deserialize;
 
-use super::{dlq, group, namespace, queue, schedule, task, template, top};
+use super::{dlq, group, namespace, queue, schedule, task, template, top, worker};
 use crate::{
     client::{Answer, Client},
     config::{self, remote::Noun},
@@ -21,6 +21,7 @@ pub(super) async fn run(noun: Noun) -> Result<(), Error> {
         Noun::Template(of) => template::run(&Remote::new(&of.remote)?, of.command).await,
         Noun::Task(of) => task::run(&Remote::new(&of.remote)?, of.command).await,
         Noun::Schedule(of) => schedule::run(&Remote::new(&of.remote)?, of.command).await,
+        Noun::Worker(of) => worker::run(&Remote::new(&of.remote)?, of.command).await,
         Noun::Top(args) => top::run(Remote::new(&args.remote)?).await,
         Noun::Namespace(of) => namespace::run(&Remote::new(&of.remote)?, of.command).await,
     }

@@ -11,6 +11,7 @@ mod seek;
 pub mod task;
 pub mod template;
 pub mod top;
+pub mod worker;
 
 use std::{
     fs::File,

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::{Remote, dlq, group, namespace, queue, schedule, task, template, top};
+use super::{Remote, dlq, group, namespace, queue, schedule, task, template, top, worker};
 
 /// The commands of a noun, with the flags that all of them have.
 #[derive(Debug, Args)]
@@ -32,6 +32,8 @@ pub enum Noun {
     Schedule(Of<schedule::Command>),
     /// Namespaces of task graphs, their settings and limits
     Namespace(Of<namespace::Command>),
+    /// Workers of task graphs
+    Worker(Of<worker::Command>),
     /// Watch a running server: queues, consumer groups, tasks, and why nothing is being asked
     #[command(after_help = top::EXAMPLES)]
     Top(top::Top),
