@@ -22,6 +22,7 @@ mod template;
 mod token;
 mod top;
 mod up;
+mod worker;
 
 use std::io::Write as _;
 

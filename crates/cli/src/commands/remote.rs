@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use serde::Deserialize;
 
-use super::{dlq, group, namespace, queue, schedule, task, template, token, top};
+use super::{dlq, group, namespace, queue, schedule, task, template, token, top, worker};
 use crate::{
     client::{Answer, Client},
     config::{self, remote::Noun},
@@ -23,6 +23,7 @@ pub(super) async fn run(noun: Noun) -> Result<(), Error> {
         Noun::Schedule(of) => schedule::run(&Remote::new(&of.remote)?, of.command).await,
         Noun::Token(of) => token::run(&Remote::new(&of.remote)?, of.command).await,
         Noun::Whoami(args) => token::whoami(&Remote::new(&args.remote)?).await,
+        Noun::Worker(of) => worker::run(&Remote::new(&of.remote)?, of.command).await,
         Noun::Top(args) => top::run(Remote::new(&args.remote)?).await,
         Noun::Namespace(of) => namespace::run(&Remote::new(&of.remote)?, of.command).await,
     }

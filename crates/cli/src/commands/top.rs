@@ -4,6 +4,7 @@
 //! second. So a view of an idle server causes no statement in its database.
 
 mod keys;
+mod overview;
 mod tab;
 mod view;
 
@@ -46,9 +47,9 @@ pub(super) async fn run(remote: Remote) -> Result<(), Error> {
         return Err(Error::Input { what: what.into() });
     }
     // An error of the address or the token is printed on the ordinary screen.
-    let first = tab::read(&remote.client, Tab::Queues).await?;
+    let first = tab::read(&remote.client, Tab::Overview).await?;
     let (sender, receiver) = mpsc::channel(SIGNALS);
-    let _ = sender.try_send(Signal::Loaded(Tab::Queues, Ok(first)));
+    let _ = sender.try_send(Signal::Loaded(Tab::Overview, Ok(first)));
     let (changes, changed) = mpsc::channel(SIGNALS);
     tokio::spawn(changes::follow(remote.client.clone(), changes));
     let mut terminal = ratatui::try_init()?;

@@ -12,6 +12,7 @@ pub mod task;
 pub mod template;
 pub mod token;
 pub mod top;
+pub mod worker;
 
 use std::{
     fs::File,

@@ -1,5 +1,6 @@
 //! The tabs: what each reads, and the tables that it shows.
 
+use super::overview;
 use crate::{
     client::{Answer, Client, Error, Route},
     commands::{group, queue, task},
@@ -9,6 +10,7 @@ use crate::{
 /// A tab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tab {
+    Overview,
     Queues,
     Groups,
     Tasks,
@@ -19,10 +21,11 @@ pub(super) enum Tab {
 pub(super) struct Content(Vec<Answer>);
 
 impl Tab {
-    pub(super) const ALL: [Tab; 4] = [Tab::Queues, Tab::Groups, Tab::Tasks, Tab::Wake];
+    pub(super) const ALL: [Tab; 5] = [Tab::Overview, Tab::Queues, Tab::Groups, Tab::Tasks, Tab::Wake];
 
     pub(super) fn title(self) -> &'static str {
         match self {
+            Tab::Overview => "Overview",
             Tab::Queues => "Queues",
             Tab::Groups => "Groups",
             Tab::Tasks => "Tasks",
@@ -35,12 +38,13 @@ impl Tab {
         match self {
             Tab::Queues | Tab::Groups => product == "queue",
             Tab::Tasks => product == "flow",
-            Tab::Wake => true,
+            Tab::Overview | Tab::Wake => true,
         }
     }
 
     fn routes(self) -> Vec<Route> {
         match self {
+            Tab::Overview => vec![Route::new("/v1/overview")],
             Tab::Queues => vec![Route::new("/v1/queues").query("limit", 200)],
             Tab::Groups => vec![Route::new("/api/v1/consumer-groups")],
             Tab::Tasks => vec![Route::new("/v1/tasks").query("limit", 100)],
@@ -53,6 +57,7 @@ impl Tab {
     pub(super) fn table(self, Content(answers): &Content) -> Result<Table, Error> {
         let Some(first) = answers.first() else { return Ok(Table::new([])) };
         match self {
+            Tab::Overview => overview::table(first),
             Tab::Queues => queue::list::table(first),
             Tab::Groups => Ok(group::Group::table(&first.json::<Vec<group::Group>>()?)),
             Tab::Tasks => task::list::table_of(first),

@@ -37,9 +37,9 @@ impl State {
     pub(super) fn new(server: String) -> State {
         State {
             server,
-            tab: Tab::Queues,
+            tab: Tab::Overview,
             contents: Default::default(),
-            stale: [true, true, true, true],
+            stale: [true; Tab::ALL.len()],
             disconnected: Some("connecting".to_owned()),
             failed: None,
             scrolled: 0,
@@ -152,7 +152,7 @@ fn footer(state: &State, rows: usize, room: usize) -> Line<'static> {
         return Line::styled(printable(failed).into_owned(), look(Style::Bad));
     }
     let more = if rows > room { format!("{} of {rows}  ", (state.scrolled + room).min(rows)) } else { String::new() };
-    Line::styled(format!("{more}1-4 tabs  j k scroll  r read  q end"), look(Style::Dim))
+    Line::styled(format!("{more}1-5 tabs  j k scroll  r read  q end"), look(Style::Dim))
 }
 
 fn look(style: Style) -> Look {

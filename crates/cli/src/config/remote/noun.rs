@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::{Remote, dlq, group, namespace, queue, schedule, task, template, token, top};
+use super::{Remote, dlq, group, namespace, queue, schedule, task, template, token, top, worker};
 
 /// The commands of a noun, with the flags that all of them have.
 #[derive(Debug, Args)]
@@ -37,6 +37,8 @@ pub enum Noun {
     /// Show what the client of this command may do
     #[command(after_help = token::WHOAMI_EXAMPLES)]
     Whoami(token::Whoami),
+    /// Workers of task graphs
+    Worker(Of<worker::Command>),
     /// Watch a running server: queues, consumer groups, tasks, and why nothing is being asked
     #[command(after_help = top::EXAMPLES)]
     Top(top::Top),

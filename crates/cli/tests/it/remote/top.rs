@@ -22,11 +22,13 @@ fn top(client: &Client) -> Option<Terminal> {
 async fn top_shows_changes_as_they_happen() {
     let server = Server::start().await;
     let Some(terminal) = top(&server) else { return };
-    terminal.shows("nothing here yet").await;
+    terminal.shows("nothing needs attention").await;
     terminal.shows("● live").await;
+    terminal.press(&["2"]);
+    terminal.shows("nothing here yet").await;
     server.push("orders\u{1b}[31m", "p", &["t1", "t2"]).await;
     let screen = terminal.shows("orders\\u{1b}[31m").await;
-    assert!(screen.contains("QUEUE") && screen.contains("1 Queues"), "{screen}");
+    assert!(screen.contains("QUEUE") && screen.contains("2 Queues"), "{screen}");
     server.push("orders\u{1b}[31m", "p", &["t3"]).await;
     let counted = |screen: &str| {
         screen.lines().any(|line| line.starts_with("orders") && line.split_whitespace().nth(1) == Some("3"))
@@ -34,14 +36,14 @@ async fn top_shows_changes_as_they_happen() {
     terminal.until(counted).await;
 
     server.pop("queue/orders%1B%5B31m?consumerGroup=billing").await;
-    terminal.press(&["2"]);
-    terminal.shows("billing").await;
     terminal.press(&["3"]);
+    terminal.shows("billing").await;
+    terminal.press(&["4"]);
     terminal.shows("nothing here yet").await;
     terminal.press(&["Right"]);
     let wake = terminal.shows("waiting pops").await;
     assert!(wake.contains("connected"), "{wake}");
-    terminal.press(&["1"]);
+    terminal.press(&["2"]);
     for queue in 0..40 {
         server.push(&format!("queue-{queue:02}"), "p", &["t"]).await;
     }
@@ -71,7 +73,7 @@ async fn an_open_top_of_an_idle_server_causes_no_statement() {
     client.push("orders", "p", &["t1"]).await;
     let Some(terminal) = top(&client) else { return };
     terminal.shows("● live").await;
-    for tab in ["1", "2", "3"] {
+    for tab in ["1", "2", "4"] {
         terminal.press(&[tab]);
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -107,6 +109,7 @@ async fn top_connects_again() {
     let (_reveille, _) = ready(again).await;
     client.push("behind", "p", &["t1"]).await;
     terminal.shows("● live").await;
+    terminal.press(&["2"]);
     terminal.shows("behind").await;
 }
 
