@@ -19,4 +19,5 @@ mod prefix;
 mod process;
 mod queues;
 mod server;
+mod tasks;
 mod webdriver;
