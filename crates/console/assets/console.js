@@ -84,6 +84,7 @@
   };
   const listen = () => {
     const pulse = document.querySelector("[data-pulse]");
+    if (!pulse) return; // the login page is not live
     const wanted = (document.body.dataset.products || "").split(" ").filter(Boolean);
     const say = (state, text, title) => { pulse.dataset.state = state; pulse.textContent = text; pulse.title = title; };
     const events = new EventSource(new URL("events", console_()));

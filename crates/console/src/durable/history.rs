@@ -33,7 +33,7 @@ pub(super) async fn history(id: &str, visit: &Visit) -> Result<Markup, Failure> 
     let other = if is_raw { visit.here().without("view") } else { visit.here().with("view", "raw") };
     Ok(html! {
         p {
-            @if !page["execution"].is_null() { "Execution " (page["execution"].shown()) ", " (turns(events)) " turns on this page. " }
+            @if !page["execution"].is_null() { "Execution " (page["execution"].shown()) ", " (turns(events)) (if turns(events) == 1 { " turn" } else { " turns" }) " on this page. " }
             a href=(other) { @if is_raw { "Compact" } @else { "With payloads" } }
             @if visit.parameter("execution").is_some() { " · " a href=(link(id)) { "Current execution" } }
         }

@@ -74,7 +74,10 @@ fn state(it: &Json, visit: &Visit) -> Markup {
         all.push(("Lease until", when(&it["lease"]["until"], visit.now)));
     }
     html! {
-        p.lead { (visible(it["reason"].text())) }
+        p.lead {
+            @if status == "Completed" { "It completed " (when(&it["completed_at"], visit.now)) "." }
+            @else { (visible(it["reason"].text())) }
+        }
         (facts(all))
         @if !it["output_bytes"].is_null() {
             h2 { @if status == "Failed" { "Error" } @else { "Output" } }
@@ -134,11 +137,11 @@ fn waiting(id: &str, it: &Json, visit: &Visit) -> Markup {
             ul { @for event in events { li { code { (visible(event.text())) } } } }
         }
         // The name of an event is a part of its address, so it is chosen first.
-        form.filter method="get" action=(link(id)) {
+        @if it["completed_at"].is_null() { form.filter method="get" action=(link(id)) {
             input type="hidden" name="tab" value="waiting";
             label { span { "Raise another event" } input type="text" name="event" required autocomplete="off" spellcheck="false" value=[visit.parameter("event")]; }
             button type="submit" { "Choose" }
-        }
+        } }
         h2 { "Messages" @if it["more_messages"].is_true() { " (the first 50)" } }
         (messages)
         h2 { "Activities" @if it["more_activities"].is_true() { " (the first 50)" } }

@@ -7,9 +7,9 @@ use crate::Url;
 use crate::parts::Tone;
 
 /// The size of a node and of the gaps, in pixels.
-const WIDTH: f64 = 168.0;
+const WIDTH: f64 = 160.0;
 const HEIGHT: f64 = 44.0;
-const GAP: f64 = 48.0;
+const GAP: f64 = 36.0;
 const ROW: f64 = 58.0;
 const EDGE: f64 = 8.0;
 /// Characters of a name that fit into a node.
@@ -62,9 +62,9 @@ fn shape(node: &Node, at: Position) -> Markup {
             title { (node.name) ": " (node.title) }
             @if node.is_stack { rect.below x="4" y="-4" width=(WIDTH) height=(HEIGHT) rx="8" {} }
             rect width=(WIDTH) height=(HEIGHT) rx="8" {}
-            circle cx="16" cy="15" r="4" {}
-            text.name x="27" y="19" { (short(&node.name)) }
-            text.state x="27" y="35" { (short(&node.state)) }
+            circle cx="14" cy="15" r="4" {}
+            text.name x="24" y="19" { (short(&node.name)) }
+            text.state x="24" y="35" { (short(&node.state)) }
         }
     }
 }

@@ -14,6 +14,9 @@ pub(crate) fn routes() -> Router<Console> {
     Router::new().route("/", get(overview))
 }
 
+/// What the rates of the API cover.
+const MINUTES: usize = 30;
+
 /// How to see something happen on a server without work.
 const FIRST_STEPS: &str = "curl -X POST \"$REVEILLE_URL\"/api/v1/push -H 'content-type: application/json' \\\n  \
      -d '{\"items\": [{\"queue\": \"orders\", \"payload\": {\"total\": 42}}]}'";
@@ -32,7 +35,7 @@ pub(crate) async fn overview(visit: Visit) -> Result<Page, Failure> {
             section { (crate::parts::empty("Nothing has happened yet", "Push a message, and watch it arrive here.", FIRST_STEPS)) }
         }
         section aria-labelledby="rates" {
-            h2 #rates { "Last half hour" }
+            h2 #rates { "Rates" }
             div.plots data-live="rates" { (rates(&found["rates"])) }
         }
         section aria-labelledby="waiting" {
@@ -92,14 +95,31 @@ fn series(rates: &Json, name: &str) -> Vec<Option<f64>> {
     rates[name].items().iter().map(Json::approximate).collect()
 }
 
+/// How many of the latest points are drawn: all since the first value, at least a sixth, so that the plots of a server
+/// that has just begun are not empty.
+fn shown(all: &[Vec<Option<f64>>]) -> usize {
+    let whole = all.iter().map(Vec::len).max().unwrap_or_default();
+    let known = |own: &Vec<Option<f64>>| own.iter().position(Option::is_some).map(|first| own.len() - first);
+    all.iter().filter_map(known).max().unwrap_or(whole).max(whole / 6)
+}
+
 fn rates(rates: &Json) -> Markup {
-    let plot = |title: &str, unit| Plot::new(title, unit).since("30 min ago");
+    let names = ["pushed", "acked", "failed", "steps", "wake_p50_ms", "wake_p99_ms", "statements"];
+    let all = names.map(|name| series(rates, name));
+    let shown = shown(&all);
+    let whole = all.iter().map(Vec::len).max().unwrap_or_default();
+    let series = |name: &str| {
+        let own = series(rates, name);
+        own[own.len().saturating_sub(shown)..].to_vec()
+    };
+    let since = format!("{} min ago", (MINUTES * shown).div_ceil(whole.max(1)));
+    let plot = |title: &str, unit| Plot::new(title, unit).since(&since);
     html! {
-        (plot("Messages", "/s").line("pushed", series(rates, "pushed")).line("acked", series(rates, "acked"))
-            .line("failed", series(rates, "failed")))
-        (plot("Steps claimed", "/s").line("steps", series(rates, "steps")))
-        (plot("Wake-up to work", "ms").line("median", series(rates, "wake_p50_ms")).line("99 %", series(rates, "wake_p99_ms")))
-        (plot("Statements to the database", "/s").line("statements", series(rates, "statements")))
+        (plot("Messages", "/s").line("pushed", series("pushed")).line("acked", series("acked"))
+            .line("failed", series("failed")))
+        (plot("Steps claimed", "/s").line("steps", series("steps")))
+        (plot("Wake-up to work", "ms").line("median", series("wake_p50_ms")).line("99 %", series("wake_p99_ms")))
+        (plot("Statements to the database", "/s").line("statements", series("statements")))
     }
 }
 
@@ -115,5 +135,21 @@ fn waiting(items: &[Json]) -> Markup {
         ]
     };
     let none = html! { p.quiet { "Nothing waits." } };
-    html! { (Table::new("Waiting longest", &["What", "Product", "Amount#", "Oldest#"]).rows(items, row).or(none)) }
+    html! { (Table::new("Items by age", &["What", "Product", "Amount#", "Oldest#"]).rows(items, row).or(none)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Points before the first value are not drawn, but a sixth always is.
+    #[test]
+    fn plots_begin_with_the_first_value() {
+        let none = vec![None; 12];
+        let late = [vec![None; 7], vec![Some(1.0); 5]].concat();
+        let latest = [vec![None; 11], vec![Some(1.0)]].concat();
+        assert_eq!(shown(&[none.clone(), late]), 5);
+        assert_eq!(shown(&[latest, none.clone()]), 2);
+        assert_eq!((shown(&[none]), shown(&[])), (12, 0));
+    }
 }

@@ -4,6 +4,9 @@ use maud::{Markup, Render, html};
 
 use crate::{Url, Visit};
 
+/// Fields that are always shown; the others open on demand, or when one of them is set.
+const SHOWN: usize = 4;
+
 /// A filter. Its fields are parameters of the page; `after` is dropped, because another filter begins at the first page.
 #[derive(Debug)]
 pub struct Filter {
@@ -44,30 +47,44 @@ impl Filter {
     }
 }
 
+impl Render for Field {
+    fn render(&self) -> Markup {
+        let Field { name, label, value, choices } = self;
+        html! {
+            label { span { (label) }
+                @if choices.is_empty() {
+                    input type="search" name=(name) value=(value) autocomplete="off" spellcheck="false";
+                } @else {
+                    select name=(name) {
+                        option value="" { @if name == "sort" { "name" } @else { "any" } }
+                        @for (choice, label) in choices { option value=(choice) selected[choice == value] { (label) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
 impl Render for Filter {
     fn render(&self) -> Markup {
         let of_form = |name: &str| self.fields.iter().any(|field| field.name == name);
         let is_set = self.fields.iter().any(|field| !field.value.is_empty());
         let cleared = self.fields.iter().fold(self.here.clone(), |url, field| url.without(&field.name));
+        let (first, more) = self.fields.split_at(self.fields.len().min(SHOWN));
         html! {
             form.filter method="get" action=(self.here.path()) role="search" data-filter="" {
                 @for (name, value) in self.here.parameters().iter().filter(|(name, _)| !of_form(name)) {
                     input type="hidden" name=(name) value=(value);
                 }
-                @for Field { name, label, value, choices } in &self.fields {
-                    label { span { (label) }
-                        @if choices.is_empty() {
-                            input type="search" name=(name) value=(value) autocomplete="off" spellcheck="false";
-                        } @else {
-                            select name=(name) {
-                                option value="" { "any" }
-                                @for (choice, label) in choices { option value=(choice) selected[choice == value] { (label) } }
-                            }
-                        }
+                @for field in first { (field) }
+                button type="submit" { "Filter" }
+                @if is_set { a.button href=(cleared) { "Clear" } }
+                @if !more.is_empty() {
+                    details open[more.iter().any(|field| !field.value.is_empty())] {
+                        summary { "More filters" }
+                        div.more { @for field in more { (field) } }
                     }
                 }
-                button type="submit" { "Filter" }
-                @if is_set { a href=(cleared) { "Clear" } }
             }
         }
     }

@@ -91,6 +91,7 @@ impl Render for Plot {
                         span.legend.(format!("line-{index}")) { (name) " " b { (last(values).map_or("–".into(), short)) " " (self.unit) } }
                     }
                 }
+                span.top { (short(top)) " " (self.unit) }
                 svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } preserveAspectRatio="none" role="img" aria-label=(self.title) {
                     @for part in 1..4 {
                         @let y = HEIGHT * f64::from(part) / 4.0;
@@ -100,7 +101,7 @@ impl Render for Plot {
                         path.(format!("line-{index}")) d=(path(values, top, WIDTH, HEIGHT - 2.0)) transform="translate(0 1)" fill="none" {}
                     }
                 }
-                div.ends { span { (self.ends.0) } span.top { (short(top)) " " (self.unit) } span { (self.ends.1) } }
+                div.ends { span { (self.ends.0) } span { (self.ends.1) } }
             }
         }
     }

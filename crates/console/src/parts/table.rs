@@ -48,26 +48,33 @@ impl Render for Table {
     fn render(&self) -> Markup {
         let is_number = |head: &String| head.ends_with('#').then_some("number");
         let label = |head: &String| head.trim_end_matches('#').to_owned();
+        // A column without any content only takes space; the first one names the rows.
+        let is_shown = |index: &usize| {
+            *index == 0
+                || self.rows.is_empty()
+                || self.rows.iter().any(|row| row.get(*index).is_some_and(|cell| !cell.0.is_empty()))
+        };
+        let shown: Vec<usize> = (0..self.heads.len()).filter(is_shown).collect();
         html! {
             @if self.rows.is_empty() && self.first.is_none() && let Some(empty) = &self.empty { (empty) } @else {
                 div.scroll role="region" aria-label=(self.caption) tabindex="0" {
                     table.rows data-rows="" {
                         caption { (self.caption) }
-                        thead { tr { @for head in &self.heads { th scope="col" class=[is_number(head)] { (label(head)) } } } }
+                        thead { tr { @for index in &shown { @let head = &self.heads[*index]; th scope="col" class=[is_number(head)] { (label(head)) } } } }
                         tbody {
                             @for row in &self.rows {
                                 tr {
-                                    @for (index, cell) in row.iter().enumerate() {
+                                    @for (index, cell) in row.iter().enumerate().filter(|(index, _)| shown.contains(index)) {
                                         @let head = self.heads.get(index);
                                         @if index == 0 {
-                                            th scope="row" { (cell) }
+                                            th scope="row" class=[head.and_then(is_number)] { (cell) }
                                         } @else {
                                             td class=[head.and_then(is_number)] data-head=[head.map(label)] { (cell) }
                                         }
                                     }
                                 }
                             }
-                            @if self.rows.is_empty() { tr { td colspan=(self.heads.len()) { "Nothing more." } } }
+                            @if self.rows.is_empty() { tr { td colspan=(shown.len()) { "Nothing more." } } }
                         }
                     }
                 }

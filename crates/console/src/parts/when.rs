@@ -38,6 +38,7 @@ pub fn relative(at: OffsetDateTime, now: OffsetDateTime) -> String {
 pub fn duration(of: Duration) -> String {
     let seconds = of.as_secs_f64();
     match seconds {
+        _ if seconds < 1e-6 => "0 s".to_owned(),
         _ if seconds < 0.001 => format!("{:.0} µs", seconds * 1e6),
         _ if seconds < 0.01 => format!("{:.1} ms", seconds * 1e3),
         _ if seconds < 1.0 => format!("{:.0} ms", seconds * 1e3),
@@ -57,6 +58,7 @@ mod tests {
     #[test]
     fn durations_are_short() {
         for (seconds, text) in [
+            (0.0, "0 s"),
             (0.000_05, "50 µs"),
             (0.0015, "1.5 ms"),
             (0.25, "250 ms"),

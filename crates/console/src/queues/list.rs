@@ -39,7 +39,7 @@ pub(super) async fn list(visit: Visit) -> Result<Page, Failure> {
     let orders = [("depth", "depth"), ("oldest", "oldest message"), ("rate", "pushes"), ("dead", "dead letters")];
     let filter = Filter::of(&visit).text("search", "Name contains").text("namespace", "Namespace").choice(
         "sort",
-        "This page by",
+        "Order of this page",
         orders,
     );
     let content = html! {

@@ -11,7 +11,7 @@ use crate::parts::{duration, empty};
 use crate::{Json, Visit};
 
 /// The width of the drawing and of the names beside it, and the height of a row, in pixels.
-const WIDTH: f64 = 1_000.0;
+const WIDTH: f64 = 960.0;
 const NAMES: f64 = 190.0;
 const ROW: f64 = 24.0;
 const TOP: f64 = 24.0;
@@ -77,7 +77,10 @@ pub(super) fn draw(visit: &Visit, task: &str, attempts: &[Json]) -> Markup {
                 }
             }
         }
-        p.quiet { "Thin: ready and waiting for a worker. Thick: in progress, or ended. The first 1 000 attempts of up to " (ROWS_MAX) " steps." }
+        p.quiet {
+            "Thin: ready and waiting for a worker. Thick: in progress, or ended."
+            @if rows.len() == ROWS_MAX { " Only the first " (ROWS_MAX) " steps are drawn." }
+        }
     }
 }
 

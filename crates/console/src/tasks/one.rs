@@ -52,13 +52,14 @@ fn summary(visit: &Visit, task: &Json) -> Markup {
     let mut list = vec![
         ("State", state::shown(task["status"].text())),
         ("Steps", html! { (task["completed_steps"].shown()) " of " (task["total_steps"].shown()) " complete" }),
-        ("What to do", html! { (task["recommended_action"].text().replace('_', " ")) }),
         ("Template", html! { a href=(template) { (task["namespace"].text()) " / " (task["name"].text()) } }),
         ("Id", html! { code { (task["task_uuid"].text()) } }),
         ("Created", when(&task["created_at"], visit.now)),
         ("Changed", when(&task["updated_at"], visit.now)),
     ];
-    if !task["completed_at"].is_null() {
+    if task["completed_at"].is_null() {
+        list.insert(2, ("What to do", html! { (task["recommended_action"].text().replace('_', " ")) }));
+    } else {
         list.push(("Ended", when(&task["completed_at"], visit.now)));
     }
     let optional = [

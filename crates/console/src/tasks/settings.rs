@@ -5,7 +5,7 @@ use axum::http::Method;
 use maud::{Markup, html};
 
 use super::views;
-use crate::parts::{Table, Tone, badge, empty, facts, when};
+use crate::parts::{Table, Tone, badge, duration, empty, facts, when};
 use crate::{Action, Failure, Field, Json, Page, Section, Url, Visit};
 
 /// The claim modes, as people call them.
@@ -22,7 +22,7 @@ fn kept(seconds: &Json) -> Markup {
     match seconds.integer() {
         None => html! { "for ever" },
         Some(seconds) if seconds >= 172_800 => html! { (seconds / 86_400) " days" },
-        Some(seconds) => html! { (seconds) " s" },
+        Some(seconds) => html! { (duration(std::time::Duration::from_secs(seconds.max(0).unsigned_abs()))) },
     }
 }
 

@@ -11,6 +11,8 @@ use crate::{Failure, Json, Page, Section, Url, Visit};
 
 /// Names of a claim, and held steps, that are shown.
 const SHOWN: usize = 5;
+/// A worker that asked less than this long ago is between two claims.
+const RECENT: Duration = Duration::from_secs(5);
 
 /// `GET /console/tasks/workers`
 pub(super) async fn list(visit: Visit) -> Result<Page, Failure> {
@@ -65,7 +67,7 @@ fn claimed(claim: &Json) -> Markup {
         @if claim["steps"].is_null() { "all steps" } @else { (names(&claim["steps"])) }
         @if !claim["except"].items().is_empty() { " except " (names(&claim["except"])) }
         " in " (names(&claim["namespaces"]))
-        @if claim["waiting"].integer() == Some(0) { small.quiet { ", until " (duration(ago)) " ago" } }
+        @if claim["waiting"].integer() == Some(0) && ago > RECENT { small.quiet { ", until " (duration(ago)) " ago" } }
     }
 }
 

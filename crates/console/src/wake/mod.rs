@@ -69,6 +69,19 @@ fn summary(found: &Json) -> Markup {
     }
 }
 
+/// What a group waits for. Consumers that have only one group have no name for it.
+fn what(group: &Json) -> &str {
+    match (group["consumer"].text(), group["what"].text()) {
+        ("leases", "()") => "leases that run out",
+        ("overdue", "()") => "tasks that exceed a limit",
+        ("retention", "()") => "tasks that have been kept long enough",
+        ("schedules", "()") => "times of schedules",
+        ("change_watches", "Namespaces") => "changes of namespaces",
+        (consumer, "()") => consumer,
+        (_, what) => what,
+    }
+}
+
 fn groups(items: &[Json]) -> Markup {
     let row = |one: &Json| {
         let (tone, state) = match one["state"].text() {
@@ -77,13 +90,13 @@ fn groups(items: &[Json]) -> Markup {
             _ => (Tone::Busy, "polling"),
         };
         vec![
-            html! { (one["what"].text()) },
+            html! { (what(one)) },
             html! { (one["consumer"].text()) },
             html! { (badge(tone, state)) },
             html! { (one["waiters"].shown()) },
             html! { (seconds(&one["waited_seconds"])) },
             match one["next_poll_seconds"].is_null() {
-                true if state == "asleep" => html! { "at a wake-up" },
+                true if state == "asleep" => html! { span.nowrap { "at a wake-up" } },
                 true => html! { "now" },
                 false => html! { "in " (seconds(&one["next_poll_seconds"])) },
             },
@@ -115,7 +128,7 @@ fn latency(buckets: &[Json]) -> Markup {
                 tbody {
                     @for one in &buckets[..=last] {
                         tr {
-                            th scope="row" { @if one["le_ms"].is_null() { "more" } @else { (one["le_ms"].shown()) " ms" } }
+                            th scope="row" { @if one["le_ms"].is_null() { "more" } @else { (one["le_ms"].shown().trim_end_matches(".0")) " ms" } }
                             td.number { (count(one)) }
                             td {
                                 svg.histobar viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true" {
@@ -131,6 +144,8 @@ fn latency(buckets: &[Json]) -> Markup {
 }
 
 fn consumers(items: &[Json]) -> Markup {
+    let is_used = |one: &&Json| ["waiters", "groups", "polls"].iter().any(|name| one[*name].integer() > Some(0));
+    let unused: Vec<&str> = items.iter().filter(|one| !is_used(one)).map(|one| one["name"].text()).collect();
     let row = |one: &Json| {
         let polls = one["mode"].text() == "poll";
         vec![
@@ -147,5 +162,8 @@ fn consumers(items: &[Json]) -> Markup {
     };
     let heads =
         ["Consumer", "Mode", "Waiters#", "Asleep / groups#", "Polls#", "Empty#", "Failed#", "Sweeps#", "Items#"];
-    html! { (Table::new("Consumers", &heads).rows(items, row)) }
+    html! {
+        @if unused.len() < items.len() { (Table::new("Consumers", &heads).rows(items.iter().filter(is_used), row)) }
+        @if !unused.is_empty() { p.quiet { "Not used yet: " (unused.join(", ")) "." } }
+    }
 }
