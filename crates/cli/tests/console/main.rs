@@ -6,6 +6,7 @@
 //! finds, nothing wider than the window. The browser waits for events of the page, not for time.
 
 mod browser;
+mod durable;
 #[allow(dead_code, reason = "written for the tests of the program")]
 #[path = "../it/http.rs"]
 mod http;

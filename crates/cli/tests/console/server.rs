@@ -12,7 +12,7 @@ use crate::process::{Reveille, command};
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     _process: Reveille,
-    _db: TestDb,
+    pub(crate) db: TestDb,
 }
 
 impl Server {
@@ -34,7 +34,7 @@ impl Server {
         let process = Reveille::start(serve);
         let address = process.address().await;
         eventually(address, "/health", |answer| answer.status == 200).await;
-        Server { address, _process: process, _db: db }
+        Server { address, _process: process, db }
     }
 
     /// The address of a page: `queues/orders`.
