@@ -29,7 +29,7 @@ use answer::Overview;
 pub(crate) use history::History;
 use waking::Waking;
 
-/// How many queues, groups and namespaces are looked at one by one.
+/// How many queues, groups and namespaces are examined one by one.
 const TOP: u32 = 50;
 
 /// How often a silent stream sends a comment, so that proxies keep it open and a closed client is noticed.

@@ -46,7 +46,7 @@ struct Consumer {
     empty_polls: u64,
     /// Those that failed.
     failed_polls: u64,
-    /// Statements that looked for due work of all sleeping groups.
+    /// Statements that searched for due work of all sleeping groups.
     sweeps: u64,
     /// Items claimed.
     items: u64,

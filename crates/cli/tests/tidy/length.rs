@@ -11,6 +11,8 @@ const LIMITS: &[(Kind, usize)] =
 
 /// Files that are longer, up to where, and why.
 const LONGER: &[Longer] = &[
+    Longer { path: "ARCHITECTURE.md", limit: 430, because: "the modules of every crate, and what they never do" },
+    Longer { path: "docs/http-api.md", limit: 420, because: "every route, in one table per product" },
     Longer { path: "crates/flow/src/http/report.rs", limit: 420, because: "the five reports of a worker share a list" },
     Longer {
         path: "crates/queue/src/admin/messages.rs",
