@@ -53,7 +53,8 @@ impl Cache {
         // Counted from the end of the read, so that the database agrees when it has passed.
         let expires = expires_in.and_then(|seconds| Instant::now().max(now).checked_add(lifetime(seconds)));
         if let Some(entry) = self.entries.get_mut(&hash) {
-            (entry.read, entry.expires) = (now, expires);
+            // The end of a token does not change, and a slow read must not seem to move it.
+            entry.read = now;
             return (id, entry.principal.clone());
         }
         if self.entries.len() >= TOKENS_MAX {

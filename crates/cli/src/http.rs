@@ -34,7 +34,7 @@ use axum::{
     routing::get,
 };
 
-use reveille_web::{Need, Needs, Role, Scope};
+use reveille_web::{Need, Needs, RequestId, Role, Scope, TraceContext, is_collected, proceed};
 
 pub use admission::Limits;
 pub use authenticate::Authentication;
@@ -49,7 +49,6 @@ pub use listen::{Connections, Listener, MAX_CONNECTIONS, Routes};
 pub use login::required as login_required;
 pub(crate) use metrics::otlp_spans;
 pub use metrics::{METRICS, Metrics, ScrapeSource};
-use reveille_web::{RequestId, TraceContext, is_collected};
 pub use tls::{Tls, TlsFiles};
 use tracing::Instrument as _;
 
@@ -177,8 +176,8 @@ pub fn health_routes(health: &Arc<Health>, metrics: Metrics, authentication: Aut
 async fn only_when_started(State(health): State<Arc<Health>>, request: Request, next: Next) -> Response {
     match health.not_started() {
         // A screen that reads because something has changed must not look like a change.
-        None if only_reads(&request) => Box::pin(reveille_pg::observing(next.run(request))).await,
-        None => next.run(request).await,
+        None if only_reads(&request) => Box::pin(reveille_pg::observing(proceed(next, request))).await,
+        None => proceed(next, request).await,
         Some(_) if front::wants_html(request.headers()) => front::starting_page(&health.phase().1.unwrap_or_default()),
         Some(reason) => reply::unavailable(&format!("{reason}; retry on this connection")),
     }
@@ -205,8 +204,7 @@ async fn admit(State(guard): State<Option<Guard>>, mut request: Request, next: N
     let rejection = guard.and_then(|guard| guard.reject(&request));
     let mut response = match rejection {
         Some(rejection) => rejection,
-        // Boxed: a future that is moved into another takes its memory twice.
-        None => Box::pin(next.run(request)).instrument(span.clone()).await,
+        None => proceed(next, request).instrument(span.clone()).await,
     };
     response.headers_mut().insert(RequestId::HEADER, id.to_header());
     let (status, took) = (response.status(), began.elapsed());

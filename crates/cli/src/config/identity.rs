@@ -26,7 +26,7 @@ pub(super) struct Identity {
     #[arg(long, env = "REVEILLE_JWT_KEYS", value_name = "FILE")]
     jwt_keys: Option<PathBuf>,
     /// URL of a JSON Web Key Set with these keys; fetched again for an unknown key, at most once a minute
-    #[arg(long, env = "REVEILLE_JWT_JWKS_URL", value_name = "URL")]
+    #[arg(long, env = "REVEILLE_JWT_JWKS_URL", hide_env_values = true, value_name = "URL")]
     jwt_jwks_url: Option<String>,
     /// Issuer that JSON Web Tokens must name (iss) [default: any]
     #[arg(long, env = "REVEILLE_JWT_ISSUER", value_name = "TEXT")]

@@ -14,7 +14,7 @@ use axum::{
 };
 use reveille_access::{AdminToken, Tokens, jwt, oidc::Oidc};
 use reveille_pg::audit::acting;
-use reveille_web::{ApiError, Credentials, Grant, Principal, RequestId, Role};
+use reveille_web::{ApiError, Credentials, Grant, Principal, RequestId, Role, proceed};
 use tokio::{sync::watch, time::Instant};
 
 use super::{cookie::Cookie, front::CONSOLE, handshake::Peer, in_progress::InProgress, login::is_own};
@@ -139,7 +139,7 @@ pub(super) async fn authenticate(
         audit.actor(&principal, id)
     });
     parts.extensions.insert(principal);
-    let response = next.run(Request::from_parts(parts, body));
+    let response = proceed(next, Request::from_parts(parts, body));
     let response = match actor {
         Some(actor) => acting(actor, response).await,
         None => response.await,

@@ -17,7 +17,7 @@ use axum::{
 };
 use reveille_access::{NewSession, SESSION_LASTS, Secret, Tokens, jwt};
 use reveille_console::Login;
-use reveille_web::{Credentials, Principal};
+use reveille_web::{Credentials, Principal, proceed};
 use tokio::time::timeout;
 
 use super::{
@@ -64,7 +64,7 @@ pub async fn required(request: Request, next: Next) -> Response {
     let known = request.extensions().get::<Principal>().is_none_or(Principal::is_authenticated);
     let is_page = request.method().is_safe() && super::front::wants_html(request.headers());
     if known || !is_page {
-        return next.run(request).await;
+        return proceed(next, request).await;
     }
     let original = request.extensions().get::<OriginalUri>().map_or(request.uri(), |original| &original.0);
     let (path, query) = (original.path(), original.query());

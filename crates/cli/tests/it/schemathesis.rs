@@ -31,6 +31,7 @@ pub(crate) async fn try_out(address: SocketAddr, product: &str, paths: &str, env
     let document = get(address, "/openapi.json").await.json();
     let answered = get(address, "/metrics").await.body;
     let of = |path: &str| match path {
+        "/v1/changes" => ENDLESS,
         path if path.starts_with("/v1/durable/") => DURABLE,
         path if path.starts_with("/v1/") => FLOW,
         _ => OTHERS,
@@ -40,8 +41,10 @@ pub(crate) async fn try_out(address: SocketAddr, product: &str, paths: &str, env
     assert!(never.is_empty(), "never answered with success: {never:?}\n{output}");
 }
 
+/// A stream of events without end, which has tests of its own.
+const ENDLESS: &str = "";
 /// The paths of flow, of durable, and all others.
-pub(crate) const FLOW: &str = "^/v1/(?!durable/)";
+pub(crate) const FLOW: &str = "^/v1/(?!durable/|changes$)";
 pub(crate) const DURABLE: &str = "^/v1/durable/";
 pub(crate) const OTHERS: &str = "^(?!/v1/)";
 

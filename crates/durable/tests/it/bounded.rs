@@ -92,5 +92,7 @@ async fn a_page_that_finds_nothing_ends_after_a_bounded_scan() {
         .fetch_one(db.database().pool())
         .await
         .expect("a plan");
-    assert_eq!(read(&plan, "executions"), ("executions_ended".to_owned(), STEP));
+    // Sorting by the id as well reads those that ended at the same time as the last one, and a few ahead.
+    let (index, rows) = read(&plan, "executions");
+    assert!(index == "executions_ended" && (STEP..STEP + 100).contains(&rows), "{index}: {rows} rows");
 }

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use axum::extract::{FromRequestParts as _, MatchedPath, RawPathParams, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
-use reveille_web::{ApiError, Need, Needs, Principal, Role};
+use reveille_web::{ApiError, Need, Needs, Principal, Role, proceed};
 
 use super::access;
 use super::admin::partition;
@@ -70,7 +70,7 @@ fn missing(partition: PartitionId) -> ApiError {
 /// Middleware: requires the role of a route for the queue of the partition in its path.
 pub(super) async fn of_partition(State(queues): State<Queues>, request: Request, next: Next) -> Response {
     let path = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
-    let Some(path) = path.filter(|path| path.contains("{partitionId}")) else { return next.run(request).await };
+    let Some(path) = path.filter(|path| path.contains("{partitionId}")) else { return proceed(next, request).await };
     let need = NEEDS.of(request.method(), &path);
     let (mut parts, body) = request.into_parts();
     let checked = async {
@@ -85,7 +85,7 @@ pub(super) async fn of_partition(State(queues): State<Queues>, request: Request,
         require_partitions(&queues, &principal, role, [partition(id)?]).await
     };
     match checked.await {
-        Ok(()) => next.run(Request::from_parts(parts, body)).await,
+        Ok(()) => proceed(next, Request::from_parts(parts, body)).await,
         Err(error) => error.into_response(),
     }
 }

@@ -19,6 +19,7 @@ use utoipa_axum::router::OpenApiRouter;
 
 use super::error::ApiError;
 use super::openapi::failure;
+use super::proceed::proceed;
 
 /// The query parameters of each route.
 type Parameters = HashMap<(Method, String), Vec<String>>;
@@ -78,7 +79,7 @@ async fn check(State(parameters): State<Arc<Parameters>>, request: Request, next
     });
     match unknown {
         Some(error) => error.into_response(),
-        None => next.run(request).await,
+        None => proceed(next, request).await,
     }
 }
 

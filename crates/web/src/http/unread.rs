@@ -20,6 +20,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::error::ApiError;
+use super::proceed::proceed;
 
 /// Bound on the bytes of all unread responses together.
 const UNREAD_BYTES: usize = 256 << 20;
@@ -117,7 +118,7 @@ pub(crate) async fn bound(State(unread): State<Unread>, request: Request, next: 
         return ApiError::unavailable(message).into_response();
     }
     let hangup = request.extensions().get::<Hangup>().cloned().unwrap_or_default();
-    let response = next.run(request).await;
+    let response = proceed(next, request).await;
     match response.body().size_hint().exact() {
         Some(bytes) if bytes >= COUNTED_FROM => {
             let guard = Arc::new(unread.count(usize::try_from(bytes).unwrap_or(usize::MAX), hangup));

@@ -34,6 +34,10 @@ async fn every_route_of_the_document_exists() {
     }
     for (path, methods) in paths {
         for method in methods.as_object().expect("methods").keys() {
+            // A stream of events without end, with tests of its own.
+            if path == "/v1/changes" {
+                continue;
+            }
             // With names that do not exist, and without a body: any response but "no such route" is accepted.
             let named = path.replace(['{', '}'], "");
             let answer = request(server.address, &method.to_uppercase(), &named).await;

@@ -12,7 +12,7 @@ use utoipa::openapi::OpenApi;
 
 use super::grant::Role;
 use super::principal::Principal;
-use crate::http::{ApiError, Query};
+use crate::http::{ApiError, Query, proceed};
 
 /// What a client needs to use a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,7 +118,7 @@ pub async fn enforce(State(needs): State<Needs>, request: Request, next: Next) -
     match check(need, &mut parts).await {
         Ok(()) => {
             let ending = parts.extensions.get::<Principal>().filter(|principal| principal.ends()).cloned();
-            let response = next.run(Request::from_parts(parts, body));
+            let response = proceed(next, Request::from_parts(parts, body));
             match ending {
                 Some(principal) => until_ended(&principal, response).await,
                 None => response.await,

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::grant::Role;
 use super::need::{Need, Needs};
 use super::principal::Principal;
-use crate::http::ApiError;
+use crate::http::{ApiError, proceed};
 
 /// The fields that contain payloads. Values of other fields with these names are hidden, too.
 const FIELDS: [&str; 13] = [
@@ -43,7 +43,7 @@ pub(crate) async fn hide(State(needs): State<Needs>, request: Request, next: Nex
     let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
     let need = route.and_then(|route| needs.of(request.method(), &route));
     let exempt = sees || matches!(need, Some(Need::Open | Need::Known | Need::Role(Role::Worker | Role::Producer, _)));
-    let response = next.run(request).await;
+    let response = proceed(next, request).await;
     if exempt || response.status().is_client_error() || response.status().is_server_error() {
         return response;
     }

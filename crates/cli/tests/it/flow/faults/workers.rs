@@ -98,7 +98,9 @@ async fn a_stalled_worker_is_rejected() {
     assert_eq!((&done["status"], &done["steps"][0]["result"]), (&json!("complete"), &json!({"by": "other"})), "{done}");
     let (all, _) = attempts(&server, &task, "a").await;
     assert_eq!(all, [json!([1, "lease_ended", "still"]), json!([2, "complete", "other"])]);
-    assert_eq!(attempts(&server, &task, "b").await.0.len(), 1);
+    // On a busy machine the lease of `b` may end, too.
+    let (all, _) = attempts(&server, &task, "b").await;
+    assert_eq!(all.iter().filter(|attempt| attempt[1] == "complete").count(), 1, "{all:?}");
     // Events are visible only after all older transactions, of any schema, have ended.
     let reply = |answer: &Answer| answer.json()["events"] != json!([]);
     let reply = eventually(server.address, "/v1/domain_events", reply).await.json();
