@@ -5,6 +5,7 @@
 //! outcome is unknown: a query is sent again, a change is not, since the second answer would describe the second change.
 
 use duroxide::providers::ProviderError;
+use reveille_pg::audit::Entry;
 use reveille_pg::retry::{Policy, retry};
 use reveille_pg::{Schema, Sql};
 use sqlx::postgres::{PgArguments, PgRow};
@@ -105,10 +106,30 @@ impl PostgresProvider {
         sql: &Sql,
         bind: impl Fn(Bound<'q>) -> Bound<'q>,
     ) -> Result<Option<PgRow>, ProviderError> {
+        self.change_audited(operation, sql, None, |_| true, bind).await
+    }
+
+    /// As [`change`](Self::change); writes `entry` in the same transaction if `has_changed` accepts the row.
+    ///
+    /// # Errors
+    /// As [`change`](Self::change).
+    pub(crate) async fn change_audited<'q>(
+        &self,
+        operation: &'static str,
+        sql: &Sql,
+        entry: Option<Entry>,
+        has_changed: impl Fn(&PgRow) -> bool,
+        bind: impl Fn(Bound<'q>) -> Bound<'q>,
+    ) -> Result<Option<PgRow>, ProviderError> {
         self.after_acks().await;
         let policy = Policy::default();
         let changed = retry(&policy, operation, |_| async {
-            match self.send(bind(sqlx::query(sql))).await {
+            let query = bind(sqlx::query(sql));
+            let sent = match &entry {
+                Some(entry) => self.send_audited(query, entry, &has_changed).await,
+                None => self.send(query).await,
+            };
+            match sent {
                 // Wrapped in `Ok`, so that it is not retried.
                 Err(error) if error.is_ambiguous() => Ok(Err(error)),
                 result => result.map(Ok),
@@ -125,6 +146,21 @@ impl PostgresProvider {
         if let Some(acks) = self.inner.pipeline.under_way() {
             self.inner.pipeline.ended(acks).await;
         }
+    }
+
+    async fn send_audited(
+        &self,
+        query: Bound<'_>,
+        entry: &Entry,
+        has_changed: impl Fn(&PgRow) -> bool,
+    ) -> reveille_pg::Result<Vec<PgRow>> {
+        let mut transaction = self.inner.db.begin().await?;
+        let rows = query.fetch_all(&mut *transaction).await?;
+        if rows.first().is_some_and(has_changed) {
+            entry.write(&mut transaction).await?;
+        }
+        transaction.commit().await?;
+        Ok(rows)
     }
 
     async fn send(&self, query: Bound<'_>) -> reveille_pg::Result<Vec<PgRow>> {

@@ -14,18 +14,18 @@ use crate::process::{PATIENCE, Reveille};
 use crate::serve::{ready, serve};
 
 /// The admin token of the configuration.
-const ADMIN: &str = "an-admin-token-for-tests";
+pub(crate) const ADMIN: &str = "an-admin-token-for-tests";
 /// The needs of all routes, for review: method, path, role.
 const NEEDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/access_needs.txt");
 
 /// A server that requires authentication.
-async fn secured(db: &TestDb) -> (Reveille, SocketAddr) {
+pub(crate) async fn secured(db: &TestDb) -> (Reveille, SocketAddr) {
     let mut command = serve(db, &["--require-authentication"]);
     command.env("REVEILLE_ADMIN_TOKEN", ADMIN);
     ready(command).await
 }
 
-async fn call(address: SocketAddr, token: &str, method: &str, path: &str, body: &Value) -> Answer {
+pub(crate) async fn call(address: SocketAddr, token: &str, method: &str, path: &str, body: &Value) -> Answer {
     let authorization = format!("authorization: Bearer {token}");
     let body = if body.is_null() { String::new() } else { body.to_string() };
     send(address, method, path, &[&authorization, "content-type: application/json"], body.as_bytes()).await

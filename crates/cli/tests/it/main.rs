@@ -2,6 +2,7 @@
 
 mod access;
 mod attacks;
+mod audit;
 mod command_line;
 mod config;
 mod demo;

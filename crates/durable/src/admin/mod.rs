@@ -11,6 +11,8 @@ use duroxide::providers::{
     PruneOptions, PruneResult, QueueDepths, SystemMetrics,
 };
 use reveille_pg::Sql;
+use reveille_pg::audit::Entry;
+use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 
 pub(crate) use cached::{Activity, Cached};
@@ -28,6 +30,11 @@ fn number(operation: &'static str, row: &PgRow, at: usize) -> Result<u64, Provid
     Ok(column::<Option<i64>>(operation, row, at)?.map_or(0, |number| number as u64))
 }
 
+/// Whether a change has counted anything in a column.
+fn any(row: &PgRow, at: usize) -> bool {
+    row.try_get::<Option<i64>, _>(at).is_ok_and(|count| count.is_some_and(|count| count > 0))
+}
+
 fn texts(operation: &'static str, rows: &[PgRow]) -> Result<Vec<String>, ProviderError> {
     rows.iter().map(|row| Ok(unescape(column(operation, row, 0)?))).collect()
 }
@@ -43,7 +50,13 @@ impl PostgresProvider {
         texts(operation, &rows)
     }
 
-    pub(crate) async fn delete(&self, ids: Vec<String>, force: bool) -> Result<DeleteInstanceResult, ProviderError> {
+    /// Deletes instances, given with escaped ids, and writes `entry` in the same transaction if there were any.
+    pub(crate) async fn delete(
+        &self,
+        ids: Vec<String>,
+        force: bool,
+        entry: Option<Entry>,
+    ) -> Result<DeleteInstanceResult, ProviderError> {
         const OPERATION: &str = "delete_instances_atomic";
         if ids.is_empty() {
             return Ok(DeleteInstanceResult::default());
@@ -51,7 +64,13 @@ impl PostgresProvider {
         // Acks of deleted turns and activities must be rejected.
         self.inner.leases.cancelled(|_| true);
         let deleted = self
-            .change(OPERATION, &self.inner.queries.delete_instances, |query| query.bind(ids.clone()).bind(force))
+            .change_audited(
+                OPERATION,
+                &self.inner.queries.delete_instances,
+                entry,
+                |row| any(row, 2),
+                |query| query.bind(ids.clone()).bind(force),
+            )
             .await;
         for id in &ids {
             self.inner.histories.forget(id);
@@ -81,14 +100,23 @@ impl PostgresProvider {
         }
     }
 
-    async fn prune(&self, ids: Vec<String>, options: &PruneOptions) -> Result<PruneResult, ProviderError> {
+    async fn prune(
+        &self,
+        ids: Vec<String>,
+        options: &PruneOptions,
+        entry: Option<Entry>,
+    ) -> Result<PruneResult, ProviderError> {
         const OPERATION: &str = "prune_executions";
         let keep_last = options.keep_last.map(i64::from);
         let before = options.completed_before.map(|before| i64::try_from(before).unwrap_or(i64::MAX));
         let row = self
-            .change(OPERATION, &self.inner.queries.prune_executions, |query| {
-                query.bind(ids.clone()).bind(keep_last).bind(before)
-            })
+            .change_audited(
+                OPERATION,
+                &self.inner.queries.prune_executions,
+                entry,
+                |row| any(row, 1),
+                |query| query.bind(ids.clone()).bind(keep_last).bind(before),
+            )
             .await?
             .ok_or_else(|| no_answer(OPERATION))?;
         Ok(PruneResult {
@@ -96,6 +124,17 @@ impl PostgresProvider {
             executions_deleted: number(OPERATION, &row, 1)?,
             events_deleted: number(OPERATION, &row, 2)?,
         })
+    }
+
+    /// As `prune_executions_bulk`; writes `entry` in the same transaction if there were any executions.
+    pub(crate) async fn prune_selected(
+        &self,
+        filter: &InstanceFilter,
+        options: &PruneOptions,
+        entry: Option<Entry>,
+    ) -> Result<PruneResult, ProviderError> {
+        let instances = self.selected("prune_executions_bulk", &self.inner.queries.prunable, filter).await?;
+        self.prune(instances, options, entry).await
     }
 
     /// The instances that a filter selects, escaped.
@@ -244,16 +283,16 @@ impl ProviderAdmin for PostgresProvider {
         ids: &[String],
         force: bool,
     ) -> Result<DeleteInstanceResult, ProviderError> {
-        self.delete(escape_all(ids), force).await
+        self.delete(escape_all(ids), force, None).await
     }
 
     async fn delete_instance_bulk(&self, filter: InstanceFilter) -> Result<DeleteInstanceResult, ProviderError> {
         let trees = self.selected("delete_instance_bulk", &self.inner.queries.ended_trees, &filter).await?;
-        self.delete(trees, true).await
+        self.delete(trees, true, None).await
     }
 
     async fn prune_executions(&self, instance_id: &str, options: PruneOptions) -> Result<PruneResult, ProviderError> {
-        let pruned = self.prune(vec![escape(instance_id).into_owned()], &options).await?;
+        let pruned = self.prune(vec![escape(instance_id).into_owned()], &options, None).await?;
         match pruned.instances_processed {
             0 => Err(not_found("prune_executions", instance_id)),
             _ => Ok(pruned),
@@ -265,8 +304,7 @@ impl ProviderAdmin for PostgresProvider {
         filter: InstanceFilter,
         options: PruneOptions,
     ) -> Result<PruneResult, ProviderError> {
-        let instances = self.selected("prune_executions_bulk", &self.inner.queries.prunable, &filter).await?;
-        self.prune(instances, &options).await
+        self.prune_selected(&filter, &options, None).await
     }
 }
 

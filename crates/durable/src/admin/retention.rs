@@ -65,7 +65,7 @@ impl PostgresProvider {
             if ids.is_empty() {
                 break;
             }
-            let deleted = self.delete(ids, false).await?.instances_deleted;
+            let deleted = self.delete(ids, false, None).await?.instances_deleted;
             total += deleted;
             // Another process has deleted the same ones and continues with the rest.
             if deleted == 0 {

@@ -1,6 +1,7 @@
 //! Deleting an instance with its sub-orchestrations, and what that would touch.
 
 use duroxide::providers::DeleteInstanceResult;
+use reveille_pg::audit::Entry;
 use serde::Serialize;
 use sqlx::Row;
 use utoipa::ToSchema;
@@ -67,17 +68,17 @@ impl Instances {
                 format!("instance {instance:?} has too many descendants: at most {TREE_MAX} are deleted at once");
             return Err(Error::NotAllowed { what });
         }
-        let size = self.delete_trees(vec![id], force).await?;
+        let size = self.delete_trees(vec![id], force, Entry::new("instance.delete", instance)).await?;
         Ok(Deleted { size, ..deleted })
     }
 
-    /// Deletes instances, given with escaped ids, and their descendants.
-    pub(super) async fn delete_trees(&self, ids: Vec<String>, force: bool) -> Result<Size> {
+    /// Deletes instances, given with escaped ids, and their descendants; `entry` is the row of the audit.
+    pub(super) async fn delete_trees(&self, ids: Vec<String>, force: bool, entry: Option<Entry>) -> Result<Size> {
         let provider = &self.inner.provider;
         let rows = self.ask("find descendants", || sqlx::query(&self.inner.sql.descendants).bind(ids.clone())).await?;
         let ids = rows.iter().map(|row| row.try_get("instance_id"));
         let all: Vec<String> = ids.collect::<sqlx::Result<_>>().map_err(reveille_pg::Error::from)?;
-        let deleted = provider.delete(all, force).await.map_err(Error::from_provider)?;
+        let deleted = provider.delete(all, force, entry).await.map_err(Error::from_provider)?;
         let DeleteInstanceResult { instances_deleted, executions_deleted, events_deleted, queue_messages_deleted } =
             deleted;
         Ok(Size {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use duroxide::INITIAL_EXECUTION_ID;
 use duroxide::providers::WorkItem;
+use reveille_pg::audit::Entry;
 use serde::Serialize;
 use sqlx::Row;
 use utoipa::ToSchema;
@@ -107,7 +108,11 @@ impl Instances {
     pub(crate) async fn cancel(&self, instance: &str, reason: String) -> Result<Sent> {
         let status = self.not_ended(instance).await?;
         let instance = instance.to_owned();
-        self.send(&WorkItem::CancelInstance { instance: instance.clone(), reason }).await?;
+        let item = WorkItem::CancelInstance { instance: instance.clone(), reason };
+        match Entry::new("instance.cancel", &instance) {
+            Some(entry) => self.send_audited(&item, entry).await?,
+            None => self.send(&item).await?,
+        }
         Ok(Sent { instance, status })
     }
 
@@ -143,15 +148,28 @@ impl Instances {
         Ok(known.status)
     }
 
+    /// Sends a message in a transaction of its own, with a row of the audit.
+    async fn send_audited(&self, item: &WorkItem, entry: Entry) -> Result<()> {
+        let message = message(item)?;
+        let provider = &self.inner.provider;
+        let query = || provider.enqueue_query(message.clone());
+        provider.inner.db.act("send a message", Some(entry), query, |_| true).await?;
+        provider.inner.count_write();
+        Ok(())
+    }
+
     async fn send(&self, item: &WorkItem) -> Result<()> {
-        let invalid =
-            |error: duroxide::providers::ProviderError| Error::Invalid { what: "item", reason: error.message };
-        let message = Message::new("enqueue_for_orchestrator", item, None).map_err(invalid)?;
+        let message = message(item)?;
         let inner = &self.inner.provider.inner;
         let sent = inner.commits.submit(CommitWrite::Message(Arc::new(message))).await;
         inner.count_write();
         Ok(sent.map(drop)?)
     }
+}
+
+fn message(item: &WorkItem) -> Result<Message> {
+    Message::new("enqueue_for_orchestrator", item, None)
+        .map_err(|error| Error::Invalid { what: "item", reason: error.message })
 }
 
 /// Checks that an id can be stored.

@@ -3,7 +3,8 @@
 //! A step is a small transaction and says where to continue, so a client can stop at any step and go on later. Without
 //! `after` it begins again with the oldest; what was deleted does not come back.
 
-use duroxide::providers::{InstanceFilter, ProviderAdmin as _, PruneOptions, PruneResult};
+use duroxide::providers::{InstanceFilter, PruneOptions, PruneResult};
+use reveille_pg::audit::Entry;
 use reveille_web::Timestamp;
 use serde::{Deserialize, Serialize};
 use sqlx::Row;
@@ -107,7 +108,7 @@ impl Instances {
         let size = match (ids.is_empty(), prune.what, prune.dry_run) {
             (true, ..) => Size::default(),
             (_, What::Instances, true) => self.size(&ids).await?.1,
-            (_, What::Instances, false) => self.delete_trees(ids, false).await?,
+            (_, What::Instances, false) => self.delete_trees(ids, false, prune.entry()).await?,
             (_, What::Executions, true) => self.size_of_executions(&ids, prune).await?,
             (_, What::Executions, false) => self.prune_executions(ids, prune).await?,
         };
@@ -203,7 +204,8 @@ impl Instances {
         let filter = InstanceFilter { instance_ids: Some(ids), completed_before: None, limit: Some(PRUNED_MAX as u32) };
         let completed_before = prune.before_ms().map(|at| at.max(0) as u64);
         let options = PruneOptions { keep_last: prune.keep_last, completed_before };
-        let pruned = self.inner.provider.prune_executions_bulk(filter, options).await.map_err(Error::from_provider)?;
+        let pruned = self.inner.provider.prune_selected(&filter, &options, prune.entry()).await;
+        let pruned = pruned.map_err(Error::from_provider)?;
         let PruneResult { executions_deleted, events_deleted, .. } = pruned;
         let Size { instances, .. } = planned;
         Ok(Size { instances, executions: executions_deleted, events: events_deleted, messages: 0 })
@@ -211,6 +213,16 @@ impl Instances {
 }
 
 impl Prune {
+    /// The row of the audit for a step.
+    fn entry(&self) -> Option<Entry> {
+        let what = match self.what {
+            What::Instances => "instances",
+            What::Executions => "executions",
+        };
+        let entry = Entry::new("instance.prune", self.name.as_deref().unwrap_or("*"))?;
+        Some(entry.detail(format!("{{\"what\":\"{what}\"}}")))
+    }
+
     fn before_ms(&self) -> Option<i64> {
         self.ended_before.map(|at| (at.unix_timestamp_nanos() / 1_000_000) as i64)
     }

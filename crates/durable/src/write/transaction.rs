@@ -5,7 +5,9 @@ use std::time::Duration;
 use duroxide::INITIAL_EXECUTION_ID;
 use duroxide::providers::WorkItem;
 use reveille_wake::Wake;
-use sqlx::PgConnection;
+use sqlx::postgres::PgArguments;
+use sqlx::query::Query;
+use sqlx::{PgConnection, Postgres};
 
 use super::message::{Message, millis};
 use crate::error::{Error, Result};
@@ -80,8 +82,14 @@ impl PostgresProvider {
     pub async fn enqueue_in(&self, conn: &mut PgConnection, item: WorkItem, delay: Option<Duration>) -> Result<()> {
         let message = Message::new("enqueue_in", &item, delay)
             .map_err(|error| Error::Invalid { what: "item", reason: error.message })?;
-        let delay = message.due.delay();
         self.inner.count_write();
+        self.enqueue_query(message).execute(conn).await.map_err(reveille_pg::Error::from)?;
+        Ok(())
+    }
+
+    /// The statement that sends a message and notifies, for a transaction.
+    pub(crate) fn enqueue_query(&self, message: Message) -> Query<'_, Postgres, PgArguments> {
+        let delay = message.due.delay();
         let (channels, payloads) = Wake::notifications(&[self.inner.channels.orchestrations.wake_up().after(delay)]);
         sqlx::query(&self.inner.queries.enqueue_in_transaction)
             .bind(channels)
@@ -89,9 +97,5 @@ impl PostgresProvider {
             .bind(vec![message.instance])
             .bind(vec![millis(delay)])
             .bind(vec![message.item])
-            .execute(conn)
-            .await
-            .map_err(reveille_pg::Error::from)?;
-        Ok(())
     }
 }

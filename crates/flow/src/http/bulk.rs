@@ -6,9 +6,10 @@ use reveille_web::{ApiError, Body, Failure, Principal, Role};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
+use super::operator;
 use super::schema::{Label, Person};
 use crate::flow::Flow;
-use crate::operate::{BULK_MAX, BulkFilter, BulkOperation, BulkReport, BulkRequest, Operator};
+use crate::operate::{BULK_MAX, BulkFilter, BulkOperation, BulkReport, BulkRequest};
 
 /// An operation on many steps or tasks.
 #[derive(Deserialize, ToSchema)]
@@ -53,5 +54,5 @@ pub(super) async fn bulk(
         None => principal.require(Role::Operator)?,
     }
     let request = BulkRequest { filter, operation, limit: limit.unwrap_or(BULK_MAX), preview };
-    Ok(Json(flow.bulk(request, Operator { name: by, reason }).await?))
+    Ok(Json(flow.bulk(request, operator(&principal, by, reason)).await?))
 }

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use reveille_web::{ApiError, Body, Failure, Id, Path, Query};
+use reveille_web::{ApiError, Body, Failure, Id, Path, Principal, Query};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
@@ -10,7 +10,7 @@ use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::schema::Label;
-use super::{label, page, uuid};
+use super::{author, label, page, uuid};
 use crate::flow::Flow;
 use crate::query::investigation::{Investigation, InvestigationFilter, InvestigationPage, Resolution};
 
@@ -100,10 +100,12 @@ pub(super) async fn one(State(flow): State<Flow>, Path(id): Path<i64>) -> Result
 )]
 pub(super) async fn close(
     State(flow): State<Flow>,
+    principal: Principal,
     Path(id): Path<i64>,
     body: Body,
 ) -> Result<Json<Investigation>, ApiError> {
     let Request { resolution, resolved_by, notes } = body.json()?;
+    let resolved_by = author(&principal, resolved_by);
     found(id, flow.close_investigation(id, resolution, &resolved_by, notes.as_deref()).await?)
 }
 

@@ -3,16 +3,16 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use reveille_web::{ApiError, Body, Failure, Id, Path};
+use reveille_web::{ApiError, Body, Failure, Id, Path, Principal};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::schema::{Label, Person};
-use super::{given, uuid};
+use super::{given, operator, uuid};
 use crate::flow::Flow;
 use crate::json;
 use crate::name;
-use crate::operate::{Fork, Forked, Operator};
+use crate::operate::{Fork, Forked};
 
 /// A fork of a task.
 #[derive(Deserialize, ToSchema)]
@@ -52,6 +52,7 @@ struct Request {
 )]
 pub(super) async fn fork(
     State(flow): State<Flow>,
+    principal: Principal,
     Path(task): Path<String>,
     body: Body,
 ) -> Result<(StatusCode, Json<Forked>), ApiError> {
@@ -59,5 +60,5 @@ pub(super) async fn fork(
     let Request { step, context, input, by, reason } = body.json()?;
     name::check("step", &step)?;
     let fork = Fork { step, context, input };
-    Ok((StatusCode::CREATED, Json(flow.fork(task, fork, Operator { name: by, reason }).await?)))
+    Ok((StatusCode::CREATED, Json(flow.fork(task, fork, operator(&principal, by, reason)).await?)))
 }

@@ -32,7 +32,7 @@ mod waiting;
 mod workers;
 
 use axum::middleware::from_fn_with_state;
-use reveille_web::{Api, ApiError, Needs, Query, strict};
+use reveille_web::{Api, ApiError, Needs, Principal, Query, strict};
 use serde::{Deserialize, Deserializer};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -40,6 +40,8 @@ use uuid::Uuid;
 
 use crate::flow::Flow;
 use crate::name;
+use crate::operate::Operator;
+use crate::template::NAME_MAX;
 
 /// The path prefix of every route.
 const BASE: &str = "/v1";
@@ -98,6 +100,17 @@ fn label(query: &Query, what: &'static str) -> Result<Option<String>, ApiError> 
     let Some(text) = query.text(what) else { return Ok(None) };
     name::check(what, text)?;
     Ok(Some(text.to_owned()))
+}
+
+/// The author of a manual operation: the client, if it has authenticated; otherwise the name that the request gives.
+fn operator(principal: &Principal, by: String, reason: Option<String>) -> Operator {
+    Operator { name: author(principal, by), reason }
+}
+
+/// The name of the client, if it has authenticated, otherwise `by`.
+fn author(principal: &Principal, by: String) -> String {
+    let name = principal.producer().map(|name| name.chars().take(NAME_MAX).collect());
+    name.unwrap_or(by)
 }
 
 /// Parses a UUID.

@@ -2,18 +2,18 @@
 
 use axum::Json;
 use axum::extract::State;
-use reveille_web::{ApiError, Body, Failure, Id, Path, Query};
+use reveille_web::{ApiError, Body, Failure, Id, Path, Principal, Query};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::schema::{Label, Person};
-use super::{given, long_page, uuid};
+use super::{given, long_page, operator, uuid};
 use crate::error::Error;
 use crate::flow::Flow;
 use crate::json;
-use crate::operate::{Operated, Operation, Operator};
+use crate::operate::{Operated, Operation};
 use crate::query::audit::AttemptPage;
 use crate::query::task::{StepPage, TaskStep};
 
@@ -144,13 +144,14 @@ pub(super) async fn one(
 )]
 pub(super) async fn operate(
     State(flow): State<Flow>,
+    principal: Principal,
     Path((task, step)): Path<(String, String)>,
     body: Body,
 ) -> Result<Json<Operated>, ApiError> {
     let task = uuid("task_uuid", &task)?;
     let Request { operation, result, by, reason } = body.json()?;
     let operation = operation.with_result(result)?;
-    Ok(Json(flow.operate(task, &step, operation, Operator { name: by, reason }).await?))
+    Ok(Json(flow.operate(task, &step, operation, operator(&principal, by, reason)).await?))
 }
 
 /// The attempts of a step: worker, times, duration and outcome. Manual operations are included.

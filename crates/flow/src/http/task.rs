@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use reveille_web::{ApiError, Body, Failure, Id, Path, Query, Time};
+use reveille_web::{ApiError, Body, Failure, Id, Path, Principal, Query, Time};
 use serde::Deserialize;
 use tokio::time::Instant;
 use utoipa::{IntoParams, ToSchema};
@@ -13,10 +13,10 @@ use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::schema::{Label, Person};
-use super::{WAIT_MS_MAX, label, uuid};
+use super::{WAIT_MS_MAX, label, operator, uuid};
 use crate::error::Error;
 use crate::flow::Flow;
-use crate::operate::{Cancelled, Operator};
+use crate::operate::Cancelled;
 use crate::query::list::{PAGE_MAX, TaskFilter, TaskPage};
 use crate::query::task::{Task, TaskSummary};
 use crate::task::state::TaskState;
@@ -228,11 +228,12 @@ pub(super) async fn summary(State(flow): State<Flow>, Path(task): Path<String>) 
 )]
 pub(super) async fn cancel(
     State(flow): State<Flow>,
+    principal: Principal,
     Path(task): Path<String>,
     query: Query,
 ) -> Result<Json<Cancelled>, ApiError> {
     let name = label(&query, "by")?.unwrap_or_else(|| DEFAULT_OPERATOR.to_owned());
-    let operator = Operator { name, reason: label(&query, "reason")? };
+    let operator = operator(&principal, name, label(&query, "reason")?);
     Ok(Json(flow.cancel(uuid("task_uuid", &task)?, operator).await?))
 }
 
@@ -249,12 +250,13 @@ pub(super) async fn cancel(
 )]
 pub(super) async fn resolve(
     State(flow): State<Flow>,
+    principal: Principal,
     Path(task): Path<String>,
     body: Body,
 ) -> Result<Json<Cancelled>, ApiError> {
     let task = uuid("task_uuid", &task)?;
     let Request { operation, by, reason } = body.json()?;
-    let operator = Operator { name: by, reason };
+    let operator = operator(&principal, by, reason);
     Ok(Json(match operation {
         OperationType::Cancel => flow.cancel(task, operator).await?,
         OperationType::ResolveManually => flow.resolve(task, operator).await?,
@@ -287,10 +289,11 @@ struct Resume {
 )]
 pub(super) async fn resume(
     State(flow): State<Flow>,
+    principal: Principal,
     Path(task): Path<String>,
     body: Body,
 ) -> Result<Json<TaskSummary>, ApiError> {
     let task = uuid("task_uuid", &task)?;
     let Resume { by, reason } = body.json()?;
-    Ok(Json(flow.resume(task, Operator { name: by, reason }).await?))
+    Ok(Json(flow.resume(task, operator(&principal, by, reason)).await?))
 }

@@ -3,8 +3,10 @@
 //! The new task is of the same template version. Every step that was completed in the other task, and does not follow
 //! the step, keeps its result; so nothing is done again that the step depends on. Everything is one transaction.
 
+use reveille_pg::audit::Entry;
 use serde::Serialize;
 use sqlx::Row;
+use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
 use super::{Obstacle, Operator};
@@ -108,7 +110,12 @@ impl Flow {
                 .bind(&payloads)
                 .persistent(false)
         };
-        let rows = self.inner.db.ask("fork a task", query).await?;
+        let entry = Entry::new("task.fork", format!("{task}/{step}"));
+        let entry = entry.map(|entry| entry.detail(format!("{{\"task\":\"{id}\"}}")));
+        let is_created = |rows: &[PgRow]| {
+            rows.first().is_some_and(|row| row.try_get("outcome").is_ok_and(|outcome: &str| outcome == "created"))
+        };
+        let rows = self.inner.db.act("fork a task", entry, query, is_created).await?;
         let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
         let outcome: String = row.try_get("outcome")?;
         let refused = |obstacle| Error::NotAllowed { task, step: Some(step.clone()), operation: "fork", obstacle };

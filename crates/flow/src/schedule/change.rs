@@ -31,7 +31,7 @@ impl Flow {
     pub async fn put_schedule(&self, schedule: Schedule) -> Result<Scheduled> {
         let (schedule, ticks) = self.inner.checked(schedule).await?;
         self.inner
-            .change(&schedule.namespace, &schedule.name, |asked_at, stored| {
+            .change("schedule.put", &schedule.namespace, &schedule.name, |asked_at, stored| {
                 let was_paused = stored.is_some_and(StoredSchedule::paused);
                 let paused = schedule.paused.unwrap_or(was_paused);
                 let wanted = Schedule { paused: Some(paused), ..schedule.clone() };
@@ -52,7 +52,7 @@ impl Flow {
     /// [`Error::NoSchedule`]; otherwise a database error.
     pub async fn pause_schedule(&self, namespace: &str, name: &str) -> Result<Scheduled> {
         self.inner
-            .change(namespace, name, |_, stored| {
+            .change("schedule.pause", namespace, name, |_, stored| {
                 let stored = stored.ok_or_else(|| unknown(namespace, name))?;
                 let wanted = Schedule { paused: Some(true), ..stored.schedule.clone() };
                 Ok((!stored.paused()).then_some((wanted, None)))
@@ -66,7 +66,7 @@ impl Flow {
     /// [`Error::NoSchedule`]; otherwise a database error.
     pub async fn resume_schedule(&self, namespace: &str, name: &str) -> Result<Scheduled> {
         self.inner
-            .change(namespace, name, |asked_at, stored| {
+            .change("schedule.resume", namespace, name, |asked_at, stored| {
                 let stored = stored.ok_or_else(|| unknown(namespace, name))?;
                 if !stored.paused() {
                     return Ok(None);
@@ -98,7 +98,8 @@ impl Flow {
         let stored = stored.ok_or_else(|| unknown(namespace, name))?;
         let submission = stored.schedule.submission(None);
         let cached = self.inner.allowed(&submission).await?;
-        self.inner.make(cached, submission, None).await
+        let entry = Entry::new("schedule.run", format!("{namespace}/{name}"));
+        self.inner.make(cached, submission, None, entry).await
     }
 
     /// A schedule with up to `upcoming` next ticks.

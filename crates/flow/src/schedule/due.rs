@@ -93,7 +93,7 @@ impl Flow {
     async fn run_tick(&self, stored: &StoredSchedule, tick: OffsetDateTime) -> Result<Uuid> {
         let submission = stored.schedule.submission(Some(tick));
         let cached = self.inner.allowed(&submission).await?;
-        match self.inner.make(cached, submission, Some(identity_of_tick(stored.id, tick))).await {
+        match self.inner.make(cached, submission, Some(identity_of_tick(stored.id, tick)), None).await {
             Ok(created) => Ok(created.task_uuid),
             Err(Error::Duplicate { task }) => Ok(task),
             Err(error) => Err(error),

@@ -1,5 +1,6 @@
 //! Stored schedules, and changing one without overwriting a concurrent change.
 
+use reveille_pg::audit::Entry;
 use reveille_wake::Wake;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
@@ -160,10 +161,11 @@ impl Inner {
         Ok((asked_at, found.pop()))
     }
 
-    /// Changes a schedule. `wanted` gets the current one, and returns the new one and its next tick, or `None` if the
+    /// Changes a schedule, as `action` of the audit. `wanted` gets the current one, and returns the new one and its next tick, or `None` if the
     /// current one is as wanted. It is called again after a concurrent change.
     pub(super) async fn change(
         &self,
+        action: &'static str,
         namespace: &str,
         name: &str,
         wanted: impl Fn(OffsetDateTime, Option<&StoredSchedule>) -> Result<Option<(Schedule, Option<OffsetDateTime>)>>,
@@ -172,7 +174,7 @@ impl Inner {
             let (asked_at, stored) = self.find_schedule(namespace, name).await?;
             match (wanted(asked_at, stored.as_ref())?, stored) {
                 (Some((schedule, next_at)), stored) => {
-                    self.write(&schedule, next_at, asked_at, stored.map(|stored| stored.version)).await?
+                    self.write(action, &schedule, next_at, asked_at, stored.map(|stored| stored.version)).await?
                 }
                 (None, Some(stored)) => return Ok(stored.into()),
                 (None, None) => return Err(unknown(namespace, name)),
@@ -184,6 +186,7 @@ impl Inner {
     /// Writes a schedule. The caller reads it again to see whether it was written, because the answer may be lost.
     async fn write(
         &self,
+        action: &'static str,
         schedule: &Schedule,
         next_at: Option<OffsetDateTime>,
         asked_at: OffsetDateTime,
@@ -221,7 +224,8 @@ impl Inner {
                 .bind(schedule.paused.unwrap_or_default())
                 .bind(next_at)
         };
-        self.db.ask("put a schedule", query).await?;
+        let entry = Entry::new(action, format!("{}/{}", schedule.namespace, schedule.name));
+        self.db.act("put a schedule", entry, query, |rows| !rows.is_empty()).await?;
         Ok(())
     }
 }

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use reveille_pg::audit::Entry;
 use reveille_pg::{Schema, Sql};
 use reveille_wake::{BatchResult, BatchedWrite, Channel, Consumer, WakeUp, WriteBatch};
 use serde::Deserialize;
-use sqlx::PgConnection;
+use sqlx::{Connection as _, PgConnection, Row as _};
 use uuid::Uuid;
 
 use crate::claim::{Claims, in_write};
@@ -121,7 +122,7 @@ impl Flow {
         let identity = identity.map_err(|_| {
             Error::invalid("idempotency_key", "required: the template's identity_strategy is caller_provided")
         })?;
-        self.inner.make(cached, submission, identity).await
+        self.inner.make(cached, submission, identity, None).await
     }
 }
 
@@ -135,17 +136,18 @@ impl crate::flow::Inner {
         Ok(cached)
     }
 
-    /// Creates a task from a checked submission.
+    /// Creates a task from a checked submission, and writes `entry` in the same transaction.
     pub(crate) async fn make(
         &self,
         cached: Arc<CachedTemplate>,
         submission: Submission,
         identity: Option<Uuid>,
+        entry: Option<Entry>,
     ) -> Result<Submitted> {
         self.open_queues(&cached, submission.priority).await?;
         let id = Uuid::now_v7();
         let context = submission.context.get().to_owned();
-        match self.submits.submit(Write { id, cached, identity, context, submission }).await? {
+        match self.submits.submit(Write { id, cached, identity, context, submission, entry }).await? {
             SubmitOutcome::Created => Ok(Submitted { task_uuid: id }),
             SubmitOutcome::Duplicate(task) => Err(Error::Duplicate { task }),
         }
@@ -168,6 +170,8 @@ pub(crate) struct Write {
     /// The context as JSON text.
     context: String,
     submission: Submission,
+    /// The row of the audit.
+    entry: Option<Entry>,
 }
 
 pub(crate) enum SubmitOutcome {
@@ -237,7 +241,8 @@ impl BatchedWrite for Submits {
             |text: fn(&Submission) -> Option<&str>| writes.iter().map(|m| text(&m.submission)).collect::<Vec<_>>();
         let limit = |write: &&Write| write.cached.template.lifecycle.limit_ms();
         let (tag_lasts, tags) = flat(writes.iter().map(|write| &write.submission.tags));
-        let poll = batch.attach(&self.claims);
+        let is_audited = writes.iter().any(|write| write.entry.is_some());
+        let poll = if is_audited { None } else { batch.attach(&self.claims) };
         let query = batch
             .query(if poll.is_some() { &self.and_claim } else { &self.submit })
             .bind(writes.iter().map(|write| write.id).collect::<Vec<_>>())
@@ -254,7 +259,20 @@ impl BatchedWrite for Submits {
             .bind(text(|submission| submission.idempotency_key.as_deref()))
             .bind(tag_lasts)
             .bind(tags);
-        in_write::send(self, conn, batch, query, poll).await
+        if !is_audited {
+            return in_write::send(self, conn, batch, query, poll).await;
+        }
+        let mut transaction = conn.begin().await?;
+        let row = query.fetch_one(&mut *transaction).await?;
+        let texts: Vec<Option<String>> = row.try_get(0)?;
+        for (write, text) in writes.iter().zip(texts) {
+            let is_created = matches!(text.and_then(|text| self.decode(write, &text)), Some(SubmitOutcome::Created));
+            if let Some(entry) = write.entry.as_ref().filter(|_| is_created) {
+                entry.write(&mut transaction).await?;
+            }
+        }
+        transaction.commit().await?;
+        batch.result(self, &row)
     }
 
     fn decode(&self, _: &Write, text: &str) -> Option<SubmitOutcome> {

@@ -66,16 +66,14 @@ impl Queues {
         let Some(id) = inner.queue_id(queue).await? else { return Ok(None) };
         let heads = inner.heads(id, partition).await?;
         let mut cleared = 0;
-        if let Some(entry) = Entry::new("queue.clear", queue) {
-            // Before the first of several transactions: what follows may be done in part.
-            let mut transaction = inner.db.begin().await?;
-            entry.write(&mut transaction).await?;
-            transaction.commit().await.map_err(reveille_pg::Error::from)?;
-        }
+        // Written by the first of several transactions that changes something.
+        let mut entry = Entry::new("queue.clear", queue);
         for few in heads.chunks(PARTITIONS) {
-            cleared += inner.trim(few.iter().map(|head| (head.partition, head.next)).collect()).await?;
+            cleared += inner.trim(few.iter().map(|head| (head.partition, head.next)).collect(), &mut entry).await?;
             let partitions: Vec<i64> = few.iter().map(|head| head.partition).collect();
-            self.seek_partitions(queue, &partitions, None, Target::First).await?;
+            if self.seek_partitions(queue, &partitions, None, Target::First, entry.clone()).await? > 0 {
+                entry = None;
+            }
         }
         Ok(Some(cleared))
     }
@@ -102,13 +100,16 @@ impl Inner {
     }
 
     /// Deletes the messages of partitions before an offset, step by step, waiting for concurrent pushes. Returns their
-    /// number.
-    pub(crate) async fn trim(&self, mut tasks: Vec<(i64, i64)>) -> Result<u64> {
+    /// number. The first transaction that deletes some takes `entry` and writes it.
+    pub(crate) async fn trim(&self, mut tasks: Vec<(i64, i64)>, entry: &mut Option<Entry>) -> Result<u64> {
         let mut removed = 0;
         while !tasks.is_empty() {
             let (partitions, ends): (Vec<i64>, Vec<i64>) = tasks.iter().copied().unzip();
             let query = || sqlx::query(&self.sql.trim).bind(&partitions).bind(&ends).bind(SEGMENTS).bind(true);
-            let rows = self.db.ask("remove messages", query).await?;
+            let removes =
+                |rows: &[PgRow]| rows.iter().any(|row| row.try_get::<i64, _>(1).is_ok_and(|removed| removed > 0));
+            let rows = self.db.act("remove messages", entry.clone(), query, removes).await?;
+            entry.take_if(|_| removes(&rows));
             let mut unfinished = Vec::new();
             for row in rows {
                 removed += row.try_get::<i64, _>(1)? as u64;

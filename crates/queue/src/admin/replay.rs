@@ -212,6 +212,9 @@ impl Queues {
         let query = sqlx::query(&inner.sql.delete_dead_letters).bind(&ended);
         query.execute(&mut *transaction).await.map_err(Error::from)?;
         self.trace_origins(&mut transaction, &origins, edited.is_some()).await?;
+        if let Some(entry) = audited(&origins, ended.len(), edited.is_some()) {
+            entry.write(&mut transaction).await?;
+        }
         transaction.commit().await.map_err(Error::from)?;
         inner.push.learn(pending);
         step.replayed = ended.len();
@@ -303,6 +306,14 @@ impl Queues {
         query.bind(groups).bind(origins).execute(&mut **transaction).await.map_err(Error::from)?;
         Ok(())
     }
+}
+
+/// The row of the audit for a step that has replayed `count` dead letters. `None`: none, or there is no client.
+fn audited(replays: &[Replay], count: usize, edited: bool) -> Option<Entry> {
+    let queue = &replays.first()?.letter.queue;
+    let is_one = replays.iter().all(|replay| replay.letter.queue == *queue);
+    let entry = Entry::new("dead_letters.replay", if is_one { queue } else { "*" })?;
+    Some(entry.detail(format!("{{\"count\":{count},\"edited\":{edited}}}")))
 }
 
 impl DeadLetter {

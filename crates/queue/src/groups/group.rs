@@ -138,6 +138,18 @@ pub(crate) enum Target {
     First,
 }
 
+impl Target {
+    /// The word for it in `functions/seek.sql`, and the time.
+    fn position(self) -> (&'static str, Option<OffsetDateTime>) {
+        match self {
+            Target::To(Seek::End) => ("end", None),
+            Target::To(Seek::Time(since)) => ("time", Some(since)),
+            Target::Subscription => ("subscription", None),
+            Target::First => ("first", None),
+        }
+    }
+}
+
 impl Queues {
     /// Consumer groups, one entry per queue: all, those of one name, of one queue, or of both.
     ///
@@ -238,30 +250,26 @@ impl Queues {
         let partitions: Vec<i64> = heads.iter().map(|head| head.partition).collect();
         let mut moved = 0;
         for chunk in partitions.chunks(TOGETHER) {
-            moved += self.seek_partitions(&queue.queue, chunk, Some(group), to).await?;
+            let entry = Entry::new("group.seek", format!("{}/{group}", queue.queue));
+            let entry = entry.map(|entry| entry.detail(format!("{{\"to\":\"{}\"}}", to.position().0)));
+            moved += self.seek_partitions(&queue.queue, chunk, Some(group), to, entry).await?;
         }
         Ok(moved)
     }
 
     /// Moves the cursors of a group, or of all, in partitions of a queue; see `functions/seek.sql`. Returns their
-    /// number.
+    /// number. `entry` is written if there are any.
     pub(crate) async fn seek_partitions(
         &self,
         queue: &str,
         partitions: &[i64],
         group: Option<&str>,
         to: Target,
+        entry: Option<Entry>,
     ) -> Result<usize> {
         let inner = &self.inner;
-        let (position, since) = match to {
-            Target::To(Seek::End) => ("end", None),
-            Target::To(Seek::Time(since)) => ("time", Some(since)),
-            Target::Subscription => ("subscription", None),
-            Target::First => ("first", None),
-        };
+        let (position, since) = to.position();
         let query = || sqlx::query(&inner.sql.seek).bind(partitions).bind(group).bind(position).bind(since);
-        let target = group.map_or_else(|| queue.to_owned(), |group| format!("{queue}/{group}"));
-        let entry = Entry::new("group.seek", target).map(|entry| entry.detail(format!("{{\"to\":\"{position}\"}}")));
         let rows = inner.db.act("seek", entry, query, |rows| !rows.is_empty()).await?;
         let mut groups: Vec<String> = Vec::new();
         for row in &rows {
