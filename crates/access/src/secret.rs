@@ -21,7 +21,7 @@ const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmn
 pub struct Secret(String);
 
 /// The SHA-256 of a secret. A secret of 256 random bits needs no slow hash.
-#[derive(Clone, Copy, Eq, Hash)]
+#[derive(Clone, Copy, Eq)]
 pub struct Hash([u8; 32]);
 
 impl Secret {
@@ -87,6 +87,12 @@ impl Hash {
     /// The bytes to store.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
+    }
+}
+
+impl std::hash::Hash for Hash {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
     }
 }
 
