@@ -12,7 +12,7 @@ const LIMITS: &[(Kind, usize)] =
 /// Files that are longer, up to where, and why.
 const LONGER: &[Longer] = &[
     Longer { path: "ARCHITECTURE.md", limit: 430, because: "the modules of every crate, and what they never do" },
-    Longer { path: "docs/http-api.md", limit: 420, because: "every route, in one table per product" },
+    Longer { path: "docs/http-api.md", limit: 440, because: "every route, in one table per product" },
     Longer { path: "crates/flow/src/http/report.rs", limit: 420, because: "the five reports of a worker share a list" },
     Longer {
         path: "crates/queue/src/admin/messages.rs",
@@ -49,8 +49,6 @@ const LONGER: &[Longer] = &[
     Longer { path: "crates/queue/src/produce/append.rs", limit: 440, because: "one push, from its hashes to its rows" },
     Longer { path: "crates/flow/src/claim/mod.rs", limit: 420, because: "one claim, from its request to its steps" },
     Longer { path: "crates/flow/src/complete/mod.rs", limit: 440, because: "one report, from its call to its outcome" },
-    Longer { path: "ARCHITECTURE.md", limit: 440, because: "one map of the whole code" },
-    Longer { path: "docs/http-api.md", limit: 450, because: "every route on one page" },
     Longer { path: "docs/flow.md", limit: 450, because: "one page for the whole product" },
     Longer { path: "crates/flow/src/query/task.rs", limit: 420, because: "one task, read as the API shows it" },
     Longer {
