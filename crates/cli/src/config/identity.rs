@@ -50,7 +50,7 @@ pub(super) struct Identity {
     #[arg(long, env = "REVEILLE_TLS_CLIENT_ROLE", value_name = "ROLE")]
     tls_client_role: Option<String>,
     /// Address of the OpenID provider for logins to the console
-    #[arg(long, env = "REVEILLE_OIDC_ISSUER", value_name = "URL")]
+    #[arg(long, env = "REVEILLE_OIDC_ISSUER", hide_env_values = true, value_name = "URL")]
     oidc_issuer: Option<String>,
     /// Name under which the OpenID provider knows this server
     #[arg(long, env = "REVEILLE_OIDC_CLIENT_ID", value_name = "ID")]
@@ -59,7 +59,7 @@ pub(super) struct Identity {
     #[arg(long, env = "REVEILLE_OIDC_CLIENT_SECRET", hide_env_values = true, value_name = "SECRET")]
     oidc_client_secret: Option<SecretUrl>,
     /// Address under which browsers reach the server, with the path below which a proxy serves it
-    #[arg(long, env = "REVEILLE_PUBLIC_URL", value_name = "URL")]
+    #[arg(long, env = "REVEILLE_PUBLIC_URL", hide_env_values = true, value_name = "URL")]
     public_url: Option<String>,
 }
 

@@ -28,7 +28,7 @@ async fn filled() -> TestDb {
         select 'instance-' || number, 1, 'Completed', now(), now() - number * interval '1 s'
         from generate_series(1, $1::bigint) as number;";
     for sql in [fill, execute] {
-        let filled = sqlx::query(&db.schema().sql(sql)).bind(INSTANCES).execute(db.database().pool()).await;
+        let filled = sqlx::query(db.schema().sql(sql)).bind(INSTANCES).execute(db.database().pool()).await;
         filled.expect("filled");
     }
     sqlx::raw_sql(db.schema().sql("analyze {schema}.instances, {schema}.executions"))

@@ -30,7 +30,7 @@ const IDLE: Duration = Duration::from_secs(10);
 /// How long no statement must have been sent for the server to count as idle.
 const IDLE_FOR: Duration = Duration::from_secs(4);
 /// The memory that the server may use with all of them.
-const MEMORY: u64 = 300 << 20;
+const MEMORY: u64 = 500 << 20;
 /// How many connect at the same time: less than the kernel's backlog.
 const AT_ONCE: usize = 100;
 
