@@ -48,6 +48,7 @@ pub(crate) struct Queries {
     pub(crate) sent_steps: Sql,
     pub(crate) operable_steps: Sql,
     pub(crate) operable_tasks: Sql,
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "the HTTP API uses it"))]
     pub(crate) namespaces_of_tasks: Sql,
     pub(crate) open_steps: Sql,
     pub(crate) leases: Sql,

@@ -92,15 +92,26 @@ impl Browser {
 
     /// Clicks the first element that matches, as a visitor does: it must be visible.
     pub(crate) async fn click(&self, selector: &str) {
-        let element = self.element(selector).await;
-        self.driver.command("POST", &format!("/element/{element}/click"), json!({})).await;
+        self.act(selector, "click", json!({})).await;
+    }
+
+    /// A command to the first element that matches. It is found again if a live part was exchanged meanwhile.
+    async fn act(&self, selector: &str, command: &str, body: Value) {
+        loop {
+            let element = self.element(selector).await;
+            let path = format!("/element/{element}/{command}");
+            match self.driver.try_command("POST", &path, body.clone()).await {
+                Ok(_) => return,
+                Err(error) if error.contains("stale element reference") => {}
+                Err(error) => panic!("{command} of {selector}: {error}"),
+            }
+        }
     }
 
     /// Replaces the text of a field.
     pub(crate) async fn fill(&self, selector: &str, text: &str) {
-        let element = self.element(selector).await;
-        self.driver.command("POST", &format!("/element/{element}/clear"), json!({})).await;
-        self.driver.command("POST", &format!("/element/{element}/value"), json!({"text": text})).await;
+        self.act(selector, "clear", json!({})).await;
+        self.act(selector, "value", json!({"text": text})).await;
     }
 
     /// Types keys, one after the other; the first `held` of them is held down meanwhile (`\u{e009}` is Control).

@@ -26,6 +26,7 @@ pub const STEP_MAX: u32 = 200;
 /// Dead letters of a filter that are counted; the count stops there.
 pub const MATCHING_COUNTED: u32 = 100_000;
 /// The event of the trace of a replayed message.
+#[cfg_attr(not(feature = "http"), expect(dead_code, reason = "the HTTP API reads it"))]
 pub(crate) const REPLAYED: &str = "replayed";
 /// How often a step is repeated with other ids because one has just been used.
 const ATTEMPTS: usize = 4;
