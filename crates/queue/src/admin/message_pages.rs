@@ -115,7 +115,7 @@ pub struct BrowsedMessage {
     pub content: Content,
 }
 
-/// As [`MessageDetail`], to be shown: also if the payload cannot be decrypted.
+/// As `MessageDetail`, to be shown: also if the payload cannot be decrypted.
 #[derive(Debug, Clone)]
 pub struct MessageInfo {
     /// The message.
