@@ -12,7 +12,7 @@ use crate::http::get;
 use crate::python::python;
 
 /// How long it may take: three times what it takes on a busy machine. `.config/nextest.toml` allows that time.
-const DEADLINE: Duration = Duration::from_secs(300);
+const DEADLINE: Duration = Duration::from_secs(600);
 
 /// Tests the routes of a server whose paths match, with the configuration in the folder `schema` of a product's tests.
 /// Every route must have been answered with success at least once, because otherwise its response was never checked.
